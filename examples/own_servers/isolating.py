@@ -112,7 +112,7 @@ class _Withholding:
             and isinstance(event.message, messages.Reveal)
         ):
             blamed = self._blamed(phase, event.sender, event.message)
-            now = phase.standing.session.clock.at(event.now)
+            now = phase.standing.session.clock.read(event.now)
             if blamed == event.sender:
                 return self._machine.step(replace(phase, deadline=now), kernel.DeadlinePassed(event.now))
             if blamed is not None:

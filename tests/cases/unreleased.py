@@ -118,20 +118,20 @@ class InTurn(Repeater):
         return chosen
 
     def run(self) -> World:
-        honest = walk.end
+        honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=self.start), outcome
 
-        judge = release._crossed_by_repeats
+        judge = release._reason_from_repeats
 
         def unless_liar(ctx: Any, *others: Any) -> str | None:
             return None if ctx.me in self.setting.liars else judge(ctx, *others)
 
         with (
-            patch_seen(opening, "end", again),
-            patch.object(release, "_crossed_by_repeats", unless_liar),
+            patch_seen(opening, "decide_end", again),
+            patch.object(release, "_reason_from_repeats", unless_liar),
         ):
             return World.run(self)
 

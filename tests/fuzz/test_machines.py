@@ -16,7 +16,7 @@ from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import Release
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import phases as party_phases
-from securefl.protocol.round.party.following import followed
+from securefl.protocol.round.party.following import follow_session
 from securefl.protocol.round.server import phases as server_phases
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.secure_sum.removal import MemoryStore
@@ -142,7 +142,7 @@ def check(step: Step) -> None:
     if refused and not isinstance(event.message, Release):
         # A party notes whom it follows before it looks at what the message is.
         of_party = hasattr(moment.phase, "past") and event.sender == SERVER
-        assert after == (followed(moment.phase, event.session)[0] if of_party else moment.phase)
+        assert after == (follow_session(moment.phase, event.session)[0] if of_party else moment.phase)
         assert len(refused) == 1
         assert refused[0].reason
 

@@ -102,7 +102,7 @@ def loud(values: Any, _occasion: object) -> Any:
 
 def pairs_given(plan: RunPlan, _party: PartyId) -> Given:
     """Return sums of neighbouring pairs on the first model, as accounts of earlier runs have them."""
-    return {model_digest(np.zeros(plan.broadcast, np.float32)): tuple(pairwise(P[:6]))}
+    return {model_digest(np.zeros(plan.total_parameters, np.float32)): tuple(pairwise(P[:6]))}
 
 
 def nothing(_world: World) -> None:

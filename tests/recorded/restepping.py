@@ -22,7 +22,7 @@ from securefl.protocol.round import (
     RunPlan,
     ServerContext,
     ServerMachine,
-    first_of,
+    first_link,
     party_entropy,
     server_entropy,
 )
@@ -168,7 +168,7 @@ def _machine(
         )
     own, seams = party_entropy(stage.root, vantage), restep.truth_seams(truth, vantage)
     samples, sums = _samples(recorded, vantage), stage.plan.sums.prepare()
-    identity, first = stage.identities[vantage], first_of(stage.plan, stage.first)
+    identity, first = stage.identities[vantage], first_link(stage.plan, stage.first)
     software = stage.tap.software_of(vantage)
     return PartyMachine(
         PartyContext(

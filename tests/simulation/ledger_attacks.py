@@ -93,13 +93,13 @@ def greedy() -> AbstractContextManager[object]:
 @contextmanager
 def asking(change: Callable[[PartyContext, Question], Question]) -> Iterator[None]:
     """Parties that ask their ledger something else, which nobody notices in what they endorse."""
-    real = party_release._question
+    real = party_release._ledger_question
 
     def changed(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
         return change(ctx, real(ctx, phase, survivors))
 
     heads = patch.object(Admission, "head", lambda _self: bytes(32))
-    with patch.object(party_release, "_question", changed), heads:
+    with patch.object(party_release, "_ledger_question", changed), heads:
         yield
 
 

@@ -30,7 +30,7 @@ from securefl.protocol.round.server import opening, proving
 from securefl.protocol.round.server.proving import Unmasked
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.chain import link_of
-from securefl.protocol.round.shared.charges import Charge, charge_from
+from securefl.protocol.round.shared.charges import Charge, parse_evidence
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClaimRefused, RunEffect
 from securefl.protocol.round.shared.signed_claim import announced_contents, sign_claim, step_contents
 from securefl.protocol.round.shared.statement import proof_context
@@ -76,7 +76,7 @@ class Evidence(NamedTuple):
 def kept_evidence(world: World, *names: str) -> list[Evidence]:
     """Return the evidence of the named processes, of the server's if none is named."""
     return [
-        Evidence(one.culprit, one.reason, charge_from(one.evidence))
+        Evidence(one.culprit, one.reason, parse_evidence(one.evidence))
         for name in names or (SERVER,)
         for one in world.nodes[PartyId(name)].rejects
         if one.evidence

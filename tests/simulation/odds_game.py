@@ -174,7 +174,7 @@ class Table:
         self._machine = PartyMachine(context)
         self._phase: PartyPhase
         self._phase, _ = self._machine.start(0.0)
-        self._params = np.zeros(self.plan.broadcast, "<f4").tobytes()
+        self._params = np.zeros(self.plan.total_parameters, "<f4").tobytes()
         self._reveals: tuple[bytes, ...] = ()
 
     def _tell(self, place: Place, message: AnyMessage) -> tuple[RunEffect, ...]:

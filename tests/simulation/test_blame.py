@@ -24,12 +24,12 @@ from securefl.protocol.messages.masking import VectorReceipt
 from securefl.protocol.messages.rounds import Endorse
 from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round.party import verifying
-from securefl.protocol.round.party.accusing import false_claim
+from securefl.protocol.round.party.accusing import false_claim_evidence
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.server import opening
-from securefl.protocol.round.server.accusing import bad_deal
-from securefl.protocol.round.shared.blame import ConvictsNobodyError, convicts
-from securefl.protocol.round.shared.chain import first_of, link_of
+from securefl.protocol.round.server.accusing import bad_shares_evidence
+from securefl.protocol.round.shared.blame import ConvictsNobodyError, judge
+from securefl.protocol.round.shared.chain import first_link, link_of
 from securefl.protocol.round.shared.charges import (
     Announced,
     Charge,
@@ -39,8 +39,8 @@ from securefl.protocol.round.shared.charges import (
     ShownStep,
     SignedClaim,
     TwoWords,
-    charge_bytes,
-    charge_from,
+    encode_evidence,
+    parse_evidence,
 )
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClustersDrawn
@@ -94,9 +94,9 @@ def test_each_lie_convicts_the_server(lie: str, corrupt: tuple[str, ...]) -> Non
     seen = found(run, honest)
     assert seen
     for one in seen:
-        kept = charge_from(charge_bytes(one.charge))
+        kept = parse_evidence(encode_evidence(one.charge))
         assert isinstance(kept, FalseClaim)
-        culprit, what = convicts(kept, anybody(run.world.plan))
+        culprit, what = judge(kept, anybody(run.world.plan))
         assert culprit == one.culprit == SERVER
         if lie in FAULTS:
             assert what == FAULTS[lie]
@@ -118,13 +118,13 @@ def test_in_other_modes_as_well(mode: str, lie: str) -> None:
     seen = found(run)
     assert seen
     for one in seen:
-        assert convicts(one.charge, anybody(run.world.plan)).culprit == SERVER
+        assert judge(one.charge, anybody(run.world.plan)).culprit == SERVER
 
 
 def test_a_claim_about_fewer_sums() -> None:
     with other_claim(lambda claim: structs.replace(claim, sums=claim.sums[1:])):
         run = followed(verified(rounds="1"))
-    whats = {convicts(one.charge, anybody(run.world.plan)).what for one in found(run)}
+    whats = {judge(one.charge, anybody(run.world.plan)).what for one in found(run)}
     assert whats == {"claims 2 sums, 3 were certified"}
 
 
@@ -137,10 +137,10 @@ def test_another_first_model_takes_the_first_model_to_judge() -> None:
     (one, *_) = kept_evidence(world, P[0])
     plan = anybody(world.plan)
     with pytest.raises(ConvictsNobodyError, match="takes the first model"):
-        convicts(one.charge, plan)
-    assert convicts(one.charge, plan, first_of(plan, np.zeros(16, dtype=np.float32))).culprit == SERVER
+        judge(one.charge, plan)
+    assert judge(one.charge, plan, first_link(plan, np.zeros(16, dtype=np.float32))).culprit == SERVER
     with pytest.raises(ConvictsNobodyError, match="of the chain"):
-        convicts(one.charge, plan, first_of(plan, np.ones(16, dtype=np.float32)))
+        judge(one.charge, plan, first_link(plan, np.ones(16, dtype=np.float32)))
 
 
 Kept = tuple[Any, Past, Received[Any]]
@@ -171,16 +171,18 @@ def suspicion(seen: Kept, **changes: Any) -> FalseClaim:
     if isinstance(message, ChainedAnnounce):
         model = message.claim.model
         signed = check_announced(message, place, model, ctx.plan.roster, ctx.plan.run)
-        charge = charge_from(false_claim(past, signed, Announced(model=model, attests=message.attests)))
+        charge = parse_evidence(
+            false_claim_evidence(past, signed, Announced(model=model, attests=message.attests))
+        )
     else:
         link = link_of(ctx.plan.run, message.claim)
         assert known is not None
         assert past.link is not None
         if isinstance(message, OpeningProof):
-            signed, contents, _ = verifying._opening(ctx, known, link, place, message)
+            signed, contents, _ = verifying._read_opening_proof(ctx, known, link, place, message)
         else:
-            signed, contents, _ = verifying._step(ctx, known, past.link, link, place, message)
-        charge = charge_from(false_claim(past, signed, contents()))
+            signed, contents, _ = verifying._read_step_proof(ctx, known, past.link, link, place, message)
+        charge = parse_evidence(false_claim_evidence(past, signed, contents()))
     assert isinstance(charge, FalseClaim)
     return charge
 
@@ -210,7 +212,7 @@ def test_honest_material_convicts_nobody(mode: str) -> None:
     for charge in (charge for one in seen for charge in parts(suspicion(one))):
         kinds.add(type(charge.contents))
         with pytest.raises(ConvictsNobodyError):
-            convicts(charge, plan, first_of(plan, world.models[0]))
+            judge(charge, plan, first_link(plan, world.models[0]))
     assert kinds == {Announced, ShownOpening, ShownStep}
 
 
@@ -221,7 +223,7 @@ def test_another_rounding_convicts_nobody() -> None:
     assert steps
     for charge in steps:
         with pytest.raises(ConvictsNobodyError, match="last bits"):
-            convicts(charge, anybody(world.plan))
+            judge(charge, anybody(world.plan))
 
 
 def openings(seen: list[Kept]) -> list[FalseClaim]:
@@ -237,13 +239,13 @@ def test_a_retry_convicts_nobody() -> None:
     assert max(attempts) == 1, "otherwise this tests nothing"
     for charge in charges:
         with pytest.raises(ConvictsNobodyError, match="as it should be"):
-            convicts(charge, anybody(world.plan))
+            judge(charge, anybody(world.plan))
 
 
 def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     plan, charges, frames = honest_charges()
     shown = {
-        charge_bytes(structs.replace(charge, earlier=())): charge
+        encode_evidence(structs.replace(charge, earlier=())): charge
         for charge in charges
         if isinstance(charge, FalseClaim)
     }
@@ -251,7 +253,7 @@ def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     for one, other in combinations(claims.values(), 2):
         for charge, earlier in ((one, other), (other, one)):
             with pytest.raises(ConvictsNobodyError):
-                convicts(structs.replace(charge, earlier=(earlier.signed,)), plan)
+                judge(structs.replace(charge, earlier=(earlier.signed,)), plan)
     kinds: dict[tuple[str, str], list[bytes]] = {}
     for frame in frames:
         header = peek(frame, "x").header
@@ -261,7 +263,7 @@ def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     for said in kinds.values():
         for first, second in combinations(said, 2):
             with pytest.raises(ConvictsNobodyError):
-                convicts(TwoWords(first=first, second=second), plan)
+                judge(TwoWords(first=first, second=second), plan)
 
 
 NESTED = (SignedClaim, RoundPreimage, Announced, ShownOpening, ShownStep)
@@ -320,7 +322,7 @@ def framed(draw: st.DrawFn) -> Charge:
 def test_nobody_honest_is_convicted_by_what_honest_machines_signed(charge: Charge) -> None:
     plan = honest_charges()[0]
     with pytest.raises(ConvictsNobodyError):
-        convicts(charge, plan)
+        judge(charge, plan)
 
 
 @cache
@@ -379,25 +381,25 @@ NEEDED = {
 @pytest.mark.parametrize(("lie", "name"), [(lie, name) for lie, names in NEEDED.items() for name in names])
 def test_nothing_that_convicts_can_be_altered(lie: str, name: str) -> None:
     plan, charge = guilty(lie)
-    assert convicts(charge, plan).culprit == SERVER
+    assert judge(charge, plan).culprit == SERVER
     outer, _, inner = name.partition(".")
     value = getattr(charge, outer)
     other = structs.replace(value, **{inner: altered(getattr(value, inner))}) if inner else altered(value)
     with pytest.raises(ConvictsNobodyError):
-        convicts(structs.replace(charge, **{outer: other}), plan)
+        judge(structs.replace(charge, **{outer: other}), plan)
 
 
 @pytest.mark.parametrize("lie", NEEDED)
 def test_another_value_convicts_of_nothing_else(lie: str) -> None:
     """Whatever is altered of evidence, the server is convicted of its lie, or of nothing."""
     plan, charge = guilty(lie)
-    what = convicts(charge, plan).what
+    what = judge(charge, plan).what
     names = [(name, "") for name in FalseClaim.__struct_fields__ if name != "contents"]
     for outer, inner in [*names, *(("contents", name) for name in charge.contents.__struct_fields__)]:
         value = getattr(charge, outer)
         other = structs.replace(value, **{inner: altered(getattr(value, inner))}) if inner else altered(value)
         try:
-            assert convicts(structs.replace(charge, **{outer: other}), plan) == (SERVER, what)
+            assert judge(structs.replace(charge, **{outer: other}), plan) == (SERVER, what)
         except ConvictsNobodyError:
             continue
 
@@ -410,7 +412,7 @@ def test_nothing_of_a_rounds_record_can_be_altered(name: str) -> None:
         value = getattr(charge.record, name)
         other = value[:-1] if isinstance(value, tuple) else altered(value)
         with pytest.raises(ConvictsNobodyError):
-            convicts(structs.replace(charge, record=structs.replace(charge.record, **{name: other})), plan)
+            judge(structs.replace(charge, record=structs.replace(charge.record, **{name: other})), plan)
 
 
 def test_another_scenario_or_run_convicts_nobody() -> None:
@@ -421,7 +423,7 @@ def test_another_scenario_or_run_convicts_nobody() -> None:
             RunPlan(plan.run, verified(rounds="2"), plan.limits, plan.roster, plan.length),
         ):
             with pytest.raises(ConvictsNobodyError):
-                convicts(charge, other)
+                judge(charge, other)
 
 
 @contextmanager
@@ -446,13 +448,13 @@ def test_who_shares_another_secret_is_convicted_by_its_shares(kind: int) -> None
     (one,) = found(run)
     assert isinstance(one.charge, DealtSecrets)
     plan = anybody(run.world.plan)
-    culprit, what = convicts(one.charge, plan)
+    culprit, what = judge(one.charge, plan)
     assert culprit == one.culprit == "p03"
     assert f"shared another {('seed', 'key')[kind]} secret" in what
     for name in DealtSecrets.__struct_fields__:
         other = structs.replace(one.charge, **{name: altered_deal(name, getattr(one.charge, name))})
         with pytest.raises(ConvictsNobodyError):
-            convicts(other, plan)
+            judge(other, plan)
 
 
 def altered_deal(name: str, value: Any) -> Any:
@@ -476,8 +478,8 @@ def test_an_honest_deal_convicts_nobody() -> None:
         for key, instance in phase.frozen.instances.items():
             survivors, shares = phase.frozen.survivors, phase.shares[key]
             for name in instance.setup.members:
-                raw = bad_deal(ctx.plan, instance, survivors, shares, PeerError(name, "nothing"))
-                kept.append(cast("DealtSecrets", charge_from(raw)))
+                raw = bad_shares_evidence(ctx.plan, instance, survivors, shares, PeerError(name, "nothing"))
+                kept.append(cast("DealtSecrets", parse_evidence(raw)))
         return honest(ctx, phase)
 
     with patch.object(opening, "unmask_all", unmask):
@@ -490,14 +492,14 @@ def test_an_honest_deal_convicts_nobody() -> None:
             swapped = structs.replace(one, members=other.members)
             for charge in (one, mixed_up, swapped, structs.replace(one, advert=other.advert)):
                 with pytest.raises(ConvictsNobodyError):
-                    convicts(charge, plan)
+                    judge(charge, plan)
         ((kind, shares),) = one.secrets
         numbers = [holder for holder, _ in shares]
         moved = tuple((numbers[n - 1], share) for n, (_, share) in enumerate(shares))
         with pytest.raises(ConvictsNobodyError, match="not the one"):
-            convicts(structs.replace(one, secrets=((kind, moved),)), plan)
+            judge(structs.replace(one, secrets=((kind, moved),)), plan)
         with pytest.raises(ConvictsNobodyError, match="as many shares"):
-            convicts(structs.replace(one, secrets=((kind, shares[1:]),)), plan)
+            judge(structs.replace(one, secrets=((kind, shares[1:]),)), plan)
 
 
 def says_twice(kind: type[Any], **changes: Any) -> Any:
@@ -531,12 +533,12 @@ def test_who_signs_twice_is_convicted_by_it(kind: type[Any], changes: dict[str, 
     assert {one.culprit for one in seen} <= {"p02", "p03"}
     assert seen
     for one in seen:
-        culprit, fault = convicts(charge_from(charge_bytes(one.charge)), anybody(world.plan))
+        culprit, fault = judge(parse_evidence(encode_evidence(one.charge)), anybody(world.plan))
         assert culprit == one.culprit
         assert fault.startswith(what)
         assert isinstance(one.charge, TwoWords)
         with pytest.raises(ConvictsNobodyError):
-            convicts(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))
+            judge(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))
 
 
 def test_a_member_that_was_not_signed_for_convicts_nobody() -> None:
@@ -551,7 +553,7 @@ def test_a_member_that_was_not_signed_for_convicts_nobody() -> None:
         drawn = world.reports(ClustersDrawn)[0].clusters[0]
         whole = next(c for c in drawn if set(contents.members) < set(c))
         with pytest.raises(ConvictsNobodyError, match="not what the server proved"):
-            convicts(structs.replace(again, contents=structs.replace(contents, members=whole)), plan)
+            judge(structs.replace(again, contents=structs.replace(contents, members=whole)), plan)
         return
     pytest.fail("no sum was retried")
 
@@ -562,7 +564,7 @@ def test_nonces_that_nobody_committed_to_convict_nobody() -> None:
     (name, _), *rest = charge.record.nonces
     other = structs.replace(charge.record, nonces=((name, bytes(32)), *rest))
     with pytest.raises(ConvictsNobodyError, match="commit to"):
-        convicts(structs.replace(charge, record=other), plan)
+        judge(structs.replace(charge, record=other), plan)
 
 
 def test_endorsements_of_few_convict_nobody() -> None:
@@ -570,7 +572,7 @@ def test_endorsements_of_few_convict_nobody() -> None:
     assert plan.limits.quorum is not None
     for few in (charge.endorsements[: plan.limits.quorum - 1], charge.endorsements[:1] * 12, ()):
         with pytest.raises(ConvictsNobodyError, match="not of the claimed round"):
-            convicts(structs.replace(charge, endorsements=few), plan)
+            judge(structs.replace(charge, endorsements=few), plan)
 
 
 def test_words_of_two_parties_or_rounds_convict_nobody() -> None:
@@ -581,4 +583,4 @@ def test_words_of_two_parties_or_rounds_convict_nobody() -> None:
     assert len({peek(f, "x").header.sender for f in same}) > 1
     for other in same[1:]:
         with pytest.raises(ConvictsNobodyError, match="not of one party"):
-            convicts(TwoWords(first=same[0], second=other), plan)
+            judge(TwoWords(first=same[0], second=other), plan)

@@ -13,7 +13,7 @@ from securefl.protocol.kernel.effects import Keep, Lead, Send
 from securefl.protocol.messages.control import JoinRun
 from securefl.protocol.messages.rounds import Invite
 from securefl.protocol.messages.verification import Attest, StepProof
-from securefl.protocol.round.party.following import followed, join
+from securefl.protocol.round.party.following import follow_session, join
 from securefl.protocol.round.party.phases import Greeted, Outside
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.server.phases import Checkpoint, Joining, Resumed, Stated
@@ -50,7 +50,7 @@ def test_the_next_server_is_sent_what_was_attested_to_the_last_one() -> None:
     (said,) = [one for one in effects if isinstance(one, Send)]
     assert after.verifying is not None
     for attested, again in ((replace(past, verifying=None), 0), (after, len(after.verifying.places))):
-        led, noted = followed(Outside(replace(attested, leader=session(1))), session(2))
+        led, noted = follow_session(Outside(replace(attested, leader=session(1))), session(2))
         assert isinstance(led, Outside)
         assert led.past.leader == session(2)
         sent = [one for one in noted if isinstance(one, Send) and isinstance(one.message, Attest)]
@@ -60,8 +60,8 @@ def test_the_next_server_is_sent_what_was_attested_to_the_last_one() -> None:
 
 def test_a_server_that_only_asks_is_not_followed() -> None:
     phase = Outside(replace(greeted()[1].past, leader=session(1)))
-    assert followed(phase, session(ASKING)) == (phase, ())
-    assert followed(phase, session(1)) == (phase, ())
+    assert follow_session(phase, session(ASKING)) == (phase, ())
+    assert follow_session(phase, session(1)) == (phase, ())
 
 
 def test_who_leads_knows_which_parties_were_further() -> None:

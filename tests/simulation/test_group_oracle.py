@@ -26,7 +26,7 @@ from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.shared import choices
-from securefl.protocol.round.shared.choices import KeptChoice, choices_due, told_epsilon
+from securefl.protocol.round.shared.choices import KeptChoice, choices_due, choices_epsilon
 from securefl.protocol.round.shared.reports import RoundDone, RunEffect, SumOpened
 from securefl.scenario.scenario import Groups
 from securefl.training.data.shards import Shard
@@ -87,13 +87,13 @@ class Oracle(World):
         return self.choosers[name].choose(crafted(round_))
 
     def run(self) -> World:
-        honest = walk.end
+        honest = walk.decide_end
 
         def asking(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=crafted(after.round)), outcome
 
-        with patch_seen(server_open, "end", asking):
+        with patch_seen(server_open, "decide_end", asking):
             return super().run()
 
     def named(self) -> dict[PartyId, list[tuple[int, int]]]:
@@ -147,7 +147,7 @@ def test_an_answer_that_is_kept_tells_no_more_than_its_epsilon(epsilon: float, g
     world = Oracle(groups__choice_epsilon=str(epsilon))
     world.run()
     assert {len({group for _, group in said}) for said in world.named().values()} == {1}
-    assert told_epsilon(world.scenario) == epsilon
+    assert choices_epsilon(world.scenario) == epsilon
     assert np.mean(world.errors(epsilon)) > blind(world) - min(gain, np.tanh(epsilon / 2))
 
 

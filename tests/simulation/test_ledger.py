@@ -318,7 +318,7 @@ class TestOwnConfiguration:
 
     def test_limits_that_others_said_for_it_do_not_bind_it(self) -> None:
         """Were hellos forged that all say "report", also in its own name, it would still not release."""
-        real = party_release._question
+        real = party_release._ledger_question
         careless = msgspec.structs.replace(World(small("curious")).plan.published_limits, leakage="report")
 
         def forged(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
@@ -326,7 +326,7 @@ class TestOwnConfiguration:
             return real(ctx, replace(phase, hellos=said), survivors)
 
         world, _ = attacked(
-            small("curious"), ALONE, greedy(), patch.object(party_release, "_question", forged)
+            small("curious"), ALONE, greedy(), patch.object(party_release, "_ledger_question", forged)
         )
         assert refusals(world, CROSSED) == {V}
         assert V not in released(world)

@@ -46,7 +46,7 @@ from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.robust.tolerance import clusters_needed_by, withstood
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
-from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_of
+from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_sums
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
 from securefl.scenario.aggregation import PreAggregation, Rule
@@ -230,7 +230,7 @@ def test_up_to_as_many_as_withstood_nobody_moves_it_beyond_the_clean(case: Case,
 
 
 def assert_bounded_by_the_clean(case: Case, played: Round, rows: Sequence[ClusterSum], result: F64) -> None:
-    stack = stack_of(played.plan, rows, played.weights)
+    stack = stack_sums(played.plan, rows, played.weights)
     clean = np.array([played.lies.keys().isdisjoint(opened.survivors) for opened in rows])
     truth = stack.means[clean]
     for opened, mean in zip(np.array(rows, dtype=object)[clean], truth, strict=True):
@@ -337,7 +337,7 @@ def test_through_the_protocol(case: Case) -> None:
         rows = [o for o in (report.opened for report in world.reports(SumOpened)) if o.reclustering == r]
         clean = np.array([liar not in opened.survivors for opened in rows])
         assert (~clean).sum() == 1
-        truth = stack_of(world.plan, rows, dict.fromkeys(updates, 1.0)).means[clean]
+        truth = stack_sums(world.plan, rows, dict.fromkeys(updates, 1.0)).means[clean]
         low += truth.min(axis=0) / 2
         high += truth.max(axis=0) / 2
     assert (final.params >= low - 1e-5).all()

@@ -470,7 +470,7 @@ class TestModelsAndHellos:
     def _any_announcement() -> Any:
         def on_announce(ctx: PartyContext, phase: Greeted, place: Place, message: Announce) -> Any:
             at = Place(phase.round, attempt=phase.draw)
-            hellos = party_draw.read_said(ctx, at, place, message.hellos, Hello)
+            hellos = party_draw.read_relayed(ctx, at, place, message.hellos, Hello)
             revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
             return revealed, (Send(SERVER, at, Reveal(nonce=phase.nonce)),)
 
@@ -585,9 +585,9 @@ class TestModelsAndHellos:
     def test_it_opens_that_party_before_any_release(self) -> None:
         silent = [Op("drop", name, "Hello") for name in P[1:4]]
         with (
-            patch.object(RunPlan, "fewest", PropertyMock(return_value=3)),
+            patch.object(RunPlan, "min_participants", PropertyMock(return_value=3)),
             patch.object(RunPlan, "majority", PropertyMock(return_value=3)),
-            patch.object(RunPlan, "wanted", lambda _self, present: present),
+            patch.object(RunPlan, "participants_of", lambda _self, present: present),
         ):
             world, spy = attacked(rewriting(Freeze, lambda _send, _message: []), self.MADE, silent)
         assert not released(world)

@@ -53,12 +53,12 @@ class Endless(World):
         )
 
     def run(self) -> World:
-        honest = walk.end
+        honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             return honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
 
-        with patch_seen(opening, "end", again):
+        with patch_seen(opening, "decide_end", again):
             return super().run()
 
     @property

@@ -185,13 +185,13 @@ class Seen(World):
 
     def run(self) -> World:
         """Until the end, with the first model in the place of each later one."""
-        first, honest = self.first, walk.end
+        first, honest = self.first, walk.decide_end
 
         def chosen(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=first), outcome
 
-        with patch_seen(server_open, "end", chosen), np.errstate(all="ignore"):
+        with patch_seen(server_open, "decide_end", chosen), np.errstate(all="ignore"):
             return super().run()
 
     def _schedule(self, delay: float, to: PartyId, event: Event[AnyMessage] | bytes | Revival) -> None:

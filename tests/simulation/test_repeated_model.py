@@ -127,7 +127,7 @@ class Repeater(World):
             self._perform(node, effects)
 
     def run(self) -> World:
-        honest = walk.end
+        honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
@@ -135,7 +135,7 @@ class Repeater(World):
                 self._start_again()
             return replace(after, params=self.start), outcome
 
-        with patch_seen(server_open, "end", again):
+        with patch_seen(server_open, "decide_end", again):
             return super().run()
 
     def opened(self) -> list[tuple[int, frozenset[PartyId], F64]]:

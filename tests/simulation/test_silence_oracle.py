@@ -101,13 +101,13 @@ class Oracle(World):
 
     def run(self) -> World:
         """Until the end, with the trap of each round put in the place of its model."""
-        honest = walk.end
+        honest = walk.decide_end
 
         def trapped(plan: Any, standing: Any, done: Any) -> Any:
             after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
             return replace(after, params=np.tile(trap(after.round % FEATURES), plan.models)), outcome
 
-        with patch_seen(server_open, "end", trapped):
+        with patch_seen(server_open, "decide_end", trapped):
             return super().run()
 
     def answered(self, kinds: tuple[type[AnyMessage], ...] = (MaskedInput,)) -> set[tuple[str, int]]:

@@ -17,7 +17,7 @@ from securefl.protocol.messages.rounds import SEATS, Hello, Release, SlotCounts
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import sums as party_sums
 from securefl.protocol.round.party.upload import Upload
-from securefl.protocol.round.shared.groups import any_group
+from securefl.protocol.round.shared.groups import random_group
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
@@ -163,10 +163,10 @@ def test_a_party_without_a_finite_loss_sends_zeros_in_a_group_that_it_draws(mode
         else:
             assert "too small" in done.reports(SatOut, PartyId("p00"))[0].reason
         assert not any("p00" in members for members in opened(done).values()), "its worth is in no sum"
-        drawn.add(any_group(done.entropy_of(PartyId("p00")), 0, 2))
+        drawn.add(random_group(done.entropy_of(PartyId("p00")), 0, 2))
         if mode is OPEN:
             (hello,) = done.messages(Hello, PartyId("p00"))
-            assert hello.group == any_group(done.entropy_of(PartyId("p00")), 0, 2)
+            assert hello.group == random_group(done.entropy_of(PartyId("p00")), 0, 2)
     assert drawn == {0, 1}
 
 

@@ -37,7 +37,7 @@ from securefl.protocol.messages.rounds import (
     Reveals,
 )
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.following import VOID
+from securefl.protocol.round.party.following import VOID_BY_RESTART
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
 from securefl.protocol.round.server.phases import (
@@ -49,7 +49,7 @@ from securefl.protocol.round.server.phases import (
     Resumed,
     Stated,
 )
-from securefl.protocol.round.server.resuming import MAX_LEAP, next_epoch, outlived
+from securefl.protocol.round.server.resuming import MAX_EPOCH_LEAD, next_epoch, reason_outdated
 from securefl.protocol.round.shared.reports import (
     EpochFollowed,
     ModelStepped,
@@ -196,18 +196,18 @@ class TestEpochs:
 
     def test_a_liar_does_not_use_them_up(self) -> None:
         assert next_epoch(2, {P[0]: Stated(MAX_EPOCH, -1), P[1]: Stated(2, -1)}) == 3
-        assert next_epoch(2, {P[0]: Stated(2 + MAX_LEAP, -1)}) == 3 + MAX_LEAP
-        assert next_epoch(2, {P[0]: Stated(3 + MAX_LEAP, -1)}) == 3
+        assert next_epoch(2, {P[0]: Stated(2 + MAX_EPOCH_LEAD, -1)}) == 3 + MAX_EPOCH_LEAD
+        assert next_epoch(2, {P[0]: Stated(3 + MAX_EPOCH_LEAD, -1)}) == 3
         assert next_epoch(MAX_EPOCH, {}) == MAX_EPOCH
 
     def test_more_than_q_have_to_say_that_a_disk_is_old(self) -> None:
         plan = World(scenario(6, secure_sum__colluders="1", min_survivors="3", threshold="3")).plan
-        assert outlived(plan, {P[0]: Stated(1, 9)}, 3) is None
-        said = outlived(plan, {P[0]: Stated(1, 9), P[1]: Stated(1, 7)}, 3)
+        assert reason_outdated(plan, {P[0]: Stated(1, 9)}, 3) is None
+        said = reason_outdated(plan, {P[0]: Stated(1, 9), P[1]: Stated(1, 7)}, 3)
         assert said is not None
         assert "parties have been in round 7" in said
-        assert outlived(plan, {P[0]: Stated(1, 3), P[1]: Stated(1, 3)}, 3) is None
-        assert outlived(plan, {}, 3) is None
+        assert reason_outdated(plan, {P[0]: Stated(1, 3), P[1]: Stated(1, 3)}, 3) is None
+        assert reason_outdated(plan, {}, 3) is None
 
     def test_a_server_on_an_old_copy_opens_nothing(self) -> None:
         world = World(scenario(6, rounds="3"), length=4).run()
@@ -430,7 +430,9 @@ class TestParties:
             assert isinstance(after, Outside)
             assert after.past.spent == spent
             reports = [one.item for one in effects if isinstance(one, Report)]
-            assert [one.reason for one in reports if isinstance(one, SatOut)] == ([VOID] if void else [])
+            assert [one.reason for one in reports if isinstance(one, SatOut)] == (
+                [VOID_BY_RESTART] if void else []
+            )
 
     def test_it_names_the_same_task_group_again(self) -> None:
         """Who cannot choose names one at random; another one the second time would tell."""

@@ -34,8 +34,8 @@ from securefl.protocol.messages.verification import (
 )
 from securefl.protocol.round.party.phases import Past
 from securefl.protocol.round.party.verifying import follow, on_proof
-from securefl.protocol.round.shared.blame import convicts
-from securefl.protocol.round.shared.charges import charge_from
+from securefl.protocol.round.shared.blame import judge
+from securefl.protocol.round.shared.charges import parse_evidence
 from securefl.protocol.round.shared.repeating import LAST_BITS
 from securefl.protocol.round.shared.reports import (
     ClustersDrawn,
@@ -398,7 +398,7 @@ def test_a_verifier_attests_one_root_a_round() -> None:
     other = reclaimed(ctx, past, event.place, event.message, claim)
     with pytest.raises(PeerError, match="signed two results") as caught:
         on_proof(ctx, after, event.place, other)
-    found = convicts(charge_from(caught.value.evidence), ctx.plan)
+    found = judge(parse_evidence(caught.value.evidence), ctx.plan)
     assert found == ("server", "signed two results of round 0")
 
 
@@ -412,12 +412,12 @@ def test_an_earlier_link_is_no_answer() -> None:
     with pytest.raises(PeerError, match="outside the verified chain") as other:
         follow(ctx, past, place, resigned(ctx, past, place, early, model=model), model)
     what = "starts round 2 with a model outside the verified chain"
-    assert convicts(charge_from(other.value.evidence), ctx.plan) == (SERVER, what)
+    assert judge(parse_evidence(other.value.evidence), ctx.plan) == (SERVER, what)
     following, *_ = follow(ctx, past, place, last.message, model)
     with pytest.raises(PeerError, match="earlier state") as back:
         follow(ctx, following, place, resigned(ctx, past, place, early), early.claim.model)
     what = "signed two states for round 2"
-    assert convicts(charge_from(back.value.evidence), ctx.plan) == (SERVER, what)
+    assert judge(parse_evidence(back.value.evidence), ctx.plan) == (SERVER, what)
 
 
 @pytest.mark.parametrize("keep", [0, -1, "twice", "another's"])
@@ -436,4 +436,4 @@ def test_too_few_attests_confirm_nothing(keep: int | str) -> None:
         follow(ctx, past, event.place, altered, said.claim.model)
     with pytest.raises(PeerError, match=r"confirmation|authentic") as caught:
         follow(ctx, past, event.place, resigned(ctx, past, event.place, altered), said.claim.model)
-    assert convicts(charge_from(caught.value.evidence), ctx.plan) == (SERVER, caught.value.reason)
+    assert judge(parse_evidence(caught.value.evidence), ctx.plan) == (SERVER, caught.value.reason)

@@ -32,7 +32,7 @@ from securefl.protocol.messages.verification import (
     StepProof,
 )
 from securefl.protocol.round.party.phases import Past
-from securefl.protocol.round.party.verifying import accepted, follow, on_proof, vouched
+from securefl.protocol.round.party.verifying import accept_link, follow, is_vouched_for, on_proof
 from securefl.protocol.round.shared.chain import (
     LOST,
     check_attests,
@@ -319,7 +319,7 @@ class TestNewcomers:
             for n, name in enumerate(others)
         }
         own = ChainedReveal(nonce=bytes(32), root=link.root)
-        assert vouched(ctx, link, {**reveals, ctx.me: own}) is believed, "its own word is none"
+        assert is_vouched_for(ctx, link, {**reveals, ctx.me: own}) is believed, "its own word is none"
 
     def test_who_was_away_is_not_sure(self) -> None:
         ctx, past, event = taken(ChainedAnnounce, 2)
@@ -344,7 +344,7 @@ class TestNewcomers:
 def test_a_root_is_noted_before_it_is_stated() -> None:
     _, past, event = taken(ChainedAnnounce, 2)
     link = link_of(RUN, event.message.claim)
-    after, effects = accepted(past, link)
+    after, effects = accept_link(past, link)
     assert after.link == link
     assert after.verifying is None, "what is confirmed need not be verified again"
     assert isinstance(effects[0], Journal)

@@ -65,8 +65,8 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.party.upload import HONEST, Seams
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.server.phases import Checkpoint, Resumed, ServerContext
-from securefl.protocol.round.server.resuming import drawn_clusters
-from securefl.protocol.round.shared.chain import ChainLink, first_of
+from securefl.protocol.round.server.resuming import read_draw_entry
+from securefl.protocol.round.shared.chain import ChainLink, first_link
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import AnyReport, RunEffect
 from securefl.protocol.secure_sum.removal import MemoryStore
@@ -213,7 +213,7 @@ class World:
         self._queue: list[_Due] = []
         self._order = 0
         self.nodes: dict[PartyId, Node] = {}
-        start = initial if initial is not None else np.zeros(self.plan.broadcast, dtype=np.float32)
+        start = initial if initial is not None else np.zeros(self.plan.total_parameters, dtype=np.float32)
         self.starts = 1
         """Servers that have been started."""
         self.server_store = MemoryStore()
@@ -283,7 +283,7 @@ class World:
             claims = [(at, step.removeprefix(CLAIMED)) for at, step in node.journal if CLAIMED in step]
             claimed = (claims[-1][0], bytes.fromhex(claims[-1][1])) if claims else (-1, b"")
             seeds = [bytes.fromhex(step.removeprefix(ATOMS)) for _, step in node.journal if ATOMS in step]
-            resumed = Resumed(kept, announced, drawn_clusters(last), seeds[-1] if seeds else b"", claimed)
+            resumed = Resumed(kept, announced, read_draw_entry(last), seeds[-1] if seeds else b"", claimed)
         self.server_store = MemoryStore()
         self.starts += 1
         node.machine = self._server(resumed)
@@ -295,7 +295,7 @@ class World:
 
     def first_link(self, initial: F32) -> ChainLink | None:
         """What the chain of models begins with, where rounds are verified."""
-        return first_of(self.plan, initial)
+        return first_link(self.plan, initial)
 
     @property
     def server(self) -> Node:
@@ -400,7 +400,7 @@ class World:
                         after = of_work(effect.work, effect.params, params)
                         with np.errstate(invalid="ignore"):
                             update = after.astype(np.float64) - effect.params
-                        extra = self.plan.brought - self.plan.length
+                        extra = self.plan.upload_length - self.plan.length
                         update = np.append(update, self.measured(node.name, effect.round, extra))
                     failure = "" if update is not None else "training failed"
                     seconds = self.working.get(node.name, 1.0)

@@ -20,7 +20,7 @@ from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, convi
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import values_of
 from securefl.protocol import kernel, messages, secure_sum, wire
-from securefl.protocol.round import NO_VALUES, Charge, RunPlan, first_of, link_of, model_digest
+from securefl.protocol.round import NO_VALUES, Charge, RunPlan, first_link, link_of, model_digest
 from securefl.runtime import report
 
 COLUMNS: Final = (
@@ -153,7 +153,7 @@ def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
         *_chain_breaks(chain),
         *ends,
         *again.wrong,
-        *convictions(plan, known.charges, None if known.first is None else first_of(plan, known.first)),
+        *convictions(plan, known.charges, None if known.first is None else first_link(plan, known.first)),
     )
     sound = not any(finding.severity is Severity.BREACH for finding in ends) and not any(
         line.verdict is links.LinkVerdict.WRONG for line in lines
@@ -332,13 +332,13 @@ def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> b
     """Return True if the chain begins with another model than the one that was made here."""
     if known.first is None or chain.first is None or chain.first.claim.round >= 0:
         return False
-    expected = first_of(plan, known.first)
+    expected = first_link(plan, known.first)
     return expected is None or link_of(plan.run, chain.first.claim).root != expected.root
 
 
 def _is_doubtful(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
     """Return True if the chain begins otherwise, but the model made here may be the wrong one."""
-    whole = known.first is None or known.first.size == plan.broadcast
+    whole = known.first is None or known.first.size == plan.total_parameters
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
 
 

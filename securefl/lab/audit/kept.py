@@ -13,7 +13,7 @@ from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
 from securefl.protocol import kernel, wire
 from securefl.protocol.messages import AnyMessage, ChainedAnnounce, Hello, RoundClaim
-from securefl.protocol.round import ChainLink, Charge, ConvictsNobodyError, RunPlan, check_announced, convicts
+from securefl.protocol.round import ChainLink, Charge, ConvictsNobodyError, RunPlan, check_announced, judge
 from securefl.runtime import report
 from securefl.runtime.transcript import Entry
 
@@ -205,7 +205,7 @@ def convictions(
     for name, charge in charges.items():
         where = (finding.Evidence(name, None),)
         try:
-            found = convicts(charge, plan, first)
+            found = judge(charge, plan, first)
         except ConvictsNobodyError as error:
             claim = f"An evidence file proves no fault of a process: {error}."
             yield finding.note(

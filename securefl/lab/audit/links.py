@@ -24,9 +24,9 @@ from securefl.protocol.round import (
     check_attests,
     check_claim,
     committee,
-    lacking,
     link_of,
     may_attest,
+    missing_attests,
     opening_attests,
 )
 from securefl.runtime import report
@@ -305,7 +305,7 @@ def _missing(plan: RunPlan, certified: CertifiedRound, one: Claimed) -> str:
         place: [party for party in given if may_attest(plan, certified, place, party)]
         for place, given in one.given.items()
     }
-    return lacking(plan, certified, claim, by) or ""
+    return missing_attests(plan, certified, claim, by) or ""
 
 
 def _check_round(

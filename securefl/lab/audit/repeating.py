@@ -126,7 +126,7 @@ def _before(
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
-    params, values = np.zeros(plan.broadcast, dtype=np.float32), plan.first_values
+    params, values = np.zeros(plan.total_parameters, dtype=np.float32), plan.first_values
     instances: dict[tuple[int, int], secure_sum.Repeatable] = {}
     if isinstance(proof.message, messages.OpeningProof):
         key = (proof.place.reclustering, proof.place.cluster)

@@ -30,7 +30,7 @@ from securefl.protocol.round import (
     Standing,
     clusters_of,
     model_digest,
-    needs_whole,
+    reason_against_sampling,
     walk,
 )
 from securefl.runtime import report
@@ -99,7 +99,7 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
         return "a simulation leaves no transcript; repeat it with the same seed instead"
     if robust.needs_server_gradient(aggregation.rule):
         return f"the rule {aggregation.rule.name} uses gradients of the server's own data"
-    if not whole and (reason := needs_whole(recorded.scenario)):
+    if not whole and (reason := reason_against_sampling(recorded.scenario)):
         return f"{reason}; run --lab keeps whole vectors"
     if not whole and (aggregation.pre_aggregation or not aggregation.rule.by_coordinate):
         return "the rule needs whole vectors, which run --lab keeps and audit --lab reads"
@@ -122,19 +122,19 @@ def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, C
     drawn = Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
     opened = OpenedRound(drawn, (), one.sums, one.totals, one.excluded)
     before = Standing(one.round, one.before.values, moments, values=one.values)
-    made, models = walk.next_models(plan, before, opened)
+    made, models = walk.compute_next_models(plan, before, opened)
     return made.result.kept, made.result.rejected, *models
 
 
 def _remembers(plan: RunPlan, one: ReplayRound) -> bool:
     """Return True if the optimiser's or rule's step depends on earlier rounds."""
-    first = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
+    first = server_optimisers.first_moments(plan.optimiser, plan.total_parameters)
     made = [_step(plan, one, moments)[2] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
 
 
 def _models(plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
-    moments: F64 = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
+    moments: F64 = server_optimisers.first_moments(plan.optimiser, plan.total_parameters)
     done = []
     for one in rounds:
         kept, rejected, params, made_moments = _step(plan, one, moments)

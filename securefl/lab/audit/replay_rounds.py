@@ -15,7 +15,7 @@ from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.methods import clustering
-from securefl.protocol.round import NO_VALUES, ClusterKey, ClusterSum, SlotsCounted, StartValues, totals_of
+from securefl.protocol.round import NO_VALUES, ClusterKey, ClusterSum, SlotsCounted, StartValues, slot_totals
 
 Key = tuple[int, int]
 Counts = Mapping[PartyId, int]
@@ -204,7 +204,7 @@ def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
         told = SlotsCounted(
             fields["round"], fields["cluster"], tuple(fields["counts"]), tuple(fields["slots"])
         )
-        found[told.round].update(totals_of((told,)))
+        found[told.round].update(slot_totals((told,)))
     return found
 
 

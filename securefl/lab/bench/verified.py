@@ -36,7 +36,7 @@ from securefl.protocol.round import (
     RunPlan,
     ServerContext,
     ServerMachine,
-    first_of,
+    first_link,
 )
 from securefl.scenario import parse_scenario
 
@@ -198,7 +198,7 @@ class _Rounds:
         }
         for name in names:
             own = entropy.child("party", name)
-            context = PartyContext(plan, name, 10, own, identity=keys[name], first=first_of(plan, start))
+            context = PartyContext(plan, name, 10, own, identity=keys[name], first=first_link(plan, start))
             machines[name] = PartyMachine(context)
         largest = 16 * (members + 4) * length + 2**20
         self.nodes = {

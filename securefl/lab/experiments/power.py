@@ -26,7 +26,7 @@ SETTINGS: Final = (
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
-"""Those of a run (``checks_of`` in the features of its server), where there is no projection."""
+"""Those of a run (``check_sums`` in the features of its server), where there is no projection."""
 
 
 class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -32,20 +32,20 @@ def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Stan
     failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
     opened = replace(opened, excluded=failed)
     for feature, found in checked:
-        standing = feature.screened(plan, standing, opened, found)
+        standing = feature.record_screen(plan, standing, opened, found)
     return standing, opened, told
 
 
-def to_consult(
+def reclusterings_to_consult(
     plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[reports.ClusterKey] = ()
 ) -> tuple[int, ...]:
     """Return the reclusterings for which the rule needs a gradient of the server's data."""
     if not robust.needs_server_gradient(plan.scenario.aggregation.rule):
         return ()
-    return stacking.usable(plan, stacking.counted(plan, sums, excluded))
+    return stacking.usable_reclusterings(plan, stacking.sums_for_rule(plan, sums, excluded))
 
 
-def next_models(
+def compute_next_models(
     plan: RunPlan,
     standing: Standing,
     opened: OpenedRound,
@@ -55,9 +55,9 @@ def next_models(
     made = RoundStep(plan, standing, opened, stepping.aggregate(plan, standing, opened, gradients))
     if made.result.update is None:
         return made, Models(standing.params, standing.moments)
-    models = Models(*stepping.optimised(plan, standing, made.result.update))
+    models = Models(*stepping.apply_optimiser(plan, standing, made.result.update))
     for feature in FEATURES:
-        models = feature.changed(made, models)
+        models = feature.change_models(made, models)
     return made, models._replace(params=plan.state.prepare(models.params, plan.length))
 
 
@@ -69,20 +69,20 @@ def update(
 ) -> tuple[Standing, RoundStep]:
     """Aggregate the opened sums and step.
 
-    ``gradients`` are f64 ``(d,)``, for each of :func:`to_consult`. Without one, a rule that needs it is not
-    applied, and there is no update.
+    ``gradients`` are f64 ``(d,)``, one for each of :func:`reclusterings_to_consult`. Without one, a rule that
+    needs it is not applied, and there is no update.
 
     Returns:
         The state with the new model, and the input of the step.
     """
-    made, models = next_models(plan, standing, opened, gradients)
-    after = _left(plan, standing)
+    made, models = compute_next_models(plan, standing, opened, gradients)
+    after = _store_former_model(plan, standing)
     if made.result.update is None:
         after = stepping.without_update(after, spoilt=_is_spoilt(plan, opened))
     else:
         after = replace(after, **models._asdict(), fruitless_rounds=0, updates=standing.updates + 1)
     for feature in FEATURES:
-        after = feature.stepped(made, after)
+        after = feature.record_step(made, after)
     return after, made
 
 
@@ -100,29 +100,29 @@ def step(
     after, made = update(plan, standing, opened, gradients)
     result = made.result
     norm = None if result.update is None else float(np.linalg.norm(result.update))
-    done = _round_done(standing.round, opened, result)
+    done = _make_round_report(standing.round, opened, result)
     told: Reports = (reports.ModelStepped(standing.round, result.kept, result.rejected, norm),)
     for feature in FEATURES:
-        after, done, more = feature.completed(made, after, done)
+        after, done, more = feature.complete_report(made, after, done)
         told = (*told, *more)
     moved = reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values))
-    return after, _described(after, done), (*told, moved) if standing.values else told
+    return after, _add_feature_state(after, done), (*told, moved) if standing.values else told
 
 
-def void(
+def end_void_round(
     plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
 ) -> tuple[Standing, reports.RoundDone, Reports]:
     """End a round without a valid draw; ``alone`` if for lack of parties."""
-    after = stepping.without_update(_left(plan, standing), spoilt=alone)
+    after = stepping.without_update(_store_former_model(plan, standing), spoilt=alone)
     done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
     made: Reports = (reports.ModelStepped(standing.round, (), (), None),)
     if standing.values:
         # Audits read the values here, so a void round reports them too.
         made = (*made, reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values)))
-    return after, _described(after, done), made
+    return after, _add_feature_state(after, done), made
 
 
-def end(
+def decide_end(
     plan: RunPlan, standing: Standing, done: reports.RoundDone
 ) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
     """Decide if and how the run ends with this round; ``done`` has the accuracy of its model.
@@ -135,7 +135,7 @@ def end(
         return standing, kernel.Aborted(aborted)
     reason = ""
     for feature in FEATURES:
-        standing, found = feature.ended(plan, standing, done)
+        standing, found = feature.check_end(plan, standing, done)
         reason = reason or found
     if not reason:
         return replace(standing, round=standing.round + 1), None
@@ -144,26 +144,26 @@ def end(
     return standing, kernel.Finished(reason)
 
 
-def _left(plan: RunPlan, standing: Standing) -> Standing:
+def _store_former_model(plan: RunPlan, standing: Standing) -> Standing:
     for feature in FEATURES:
-        standing = feature.left(plan, standing)
+        standing = feature.store_former_model(plan, standing)
     return standing
 
 
-def _described(standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+def _add_feature_state(standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
     for feature in FEATURES:
-        done = feature.described(standing, done)
+        done = feature.add_state(standing, done)
     return done
 
 
 def _is_spoilt(plan: RunPlan, opened: OpenedRound) -> bool:
     """Return True if the sums would be enough had none failed a check."""
-    seen = stacking.counted(plan, opened.sums, opened.excluded)
-    enough = bool(stacking.usable(plan, opened.sums))
-    return bool(opened.excluded) and not stacking.usable(plan, seen) and enough
+    seen = stacking.sums_for_rule(plan, opened.sums, opened.excluded)
+    enough = bool(stacking.usable_reclusterings(plan, opened.sums))
+    return bool(opened.excluded) and not stacking.usable_reclusterings(plan, seen) and enough
 
 
-def _round_done(round_: int, opened: OpenedRound, result: RoundAggregate) -> reports.RoundDone:
+def _make_round_report(round_: int, opened: OpenedRound, result: RoundAggregate) -> reports.RoundDone:
     clusters = opened.drawn.assignment.clusters
     found: tuple[reports.ClusterKey, ...] = tuple(one.key for one in opened.sums)
     # Counts of hidden groups are not updates; a closed slot is not a lost sum.

@@ -10,7 +10,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER
 from securefl.methods import feasibility, server_optimisers
 from securefl.protocol import kernel, messages, secure_sum
-from securefl.protocol.round import RATE, RunPlan, proof_bytes
+from securefl.protocol.round import BYTES_PER_SECOND, RunPlan, proof_bytes
 from securefl.protocol.wire import NOBODY, Inbox, topics
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.process.settings import ProcessSettings
@@ -89,12 +89,12 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
     ``leader``: the session of the server that this process has followed before.
     """
     per_party = 2_048
-    vectors = max(plan.broadcast * plan.limits.ring_bits // 8, *proof_bytes(plan))
+    vectors = max(plan.total_parameters * plan.limits.ring_bits // 8, *proof_bytes(plan))
     largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
     # Parties hear vectors from the server only, and from it one after the other.
     budget = None if settings.name == SERVER else 4 * largest
     # A slow connection carries a large message for that long, and others share it.
-    max_age = max(120.0, 2 * largest / RATE)
+    max_age = max(120.0, 2 * largest / BYTES_PER_SECOND)
     return Inbox(
         settings.run,
         settings.name,

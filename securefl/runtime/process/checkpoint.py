@@ -93,7 +93,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
     """The types of all parts by name."""
-    kinds = {name: kind for name, (_, kind) in Standing.parts().items()}
+    kinds = {name: kind for name, (_, kind) in Standing.checkpoint_parts().items()}
     return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
@@ -116,7 +116,7 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
 
 def _lasting(standing: Standing) -> dict[str, Any]:
     """Return the parts of a state, without those that only count if they are given."""
-    parts = {n: value for n, value in standing.lasting().items() if n not in _ONLY_GIVEN or value}
+    parts = {n: value for n, value in standing.checkpoint_values().items() if n not in _ONLY_GIVEN or value}
     if standing.claims.pending is not None:
         pending = standing.claims.pending
         names = (field.name for field in fields(pending))
@@ -129,11 +129,11 @@ def _standing(parts: Mapping[str, Any]) -> Standing:
     """Return the state of decoded parts."""
     pending: _PendingPart | None = parts.get("pending")
     if pending is None:
-        return Standing.of(parts)
+        return Standing.from_checkpoint(parts)
     kinds = _types()
     before = {n: _decode_part(raw, kinds[n]) for n, raw in pending.before.items() if n in kinds}
     whole = Pending(pending.link, pending.certified, _standing(before), pending.asked, pending.attests)
-    return Standing.of({**parts, "pending": whole})
+    return Standing.from_checkpoint({**parts, "pending": whole})
 
 
 def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
@@ -164,7 +164,7 @@ def _certified_from(
     if certified is None:
         return None
     whole = {
-        key: replace(one, setup=replace(one.setup, removable=plan.removable(one.setup.length)))
+        key: replace(one, setup=replace(one.setup, removable=plan.removable_noise(one.setup.length)))
         for key, one in (instances or {}).items()
     }
     _check_whole(plan, certified, whole)
@@ -274,10 +274,10 @@ def _check_standing(standing: Standing, plan: RunPlan, where: str) -> None:
     Raises:
         ConfigError: there is one.
     """
-    for name, value in standing.lasting().items():
+    for name, value in standing.checkpoint_values().items():
         if isinstance(value, int) and value < 0:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is {value}", _GO_ON)
-    shapes = {"params": (plan.broadcast,), "moments": (plan.optimiser.moments, plan.broadcast)}
+    shapes = {"params": (plan.total_parameters,), "moments": (plan.optimiser.moments, plan.total_parameters)}
     for name, shape in shapes.items():
         if getattr(standing, name).shape != shape:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is not an array {shape}", _GO_ON)

@@ -16,7 +16,7 @@ from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import RunId
 from securefl.protocol import kernel
-from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, drawn_clusters
+from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, read_draw_entry
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ class FileJournal:
         elif step.startswith(kernel.ATOMS):
             self.atom_seed = bytes.fromhex(step.removeprefix(kernel.ATOMS)) or self.atom_seed
         elif step == kernel.ANNOUNCED or step.startswith(kernel.DREW):
-            self.drew = drawn_clusters(step)
+            self.drew = read_draw_entry(step)
         return _is_of_round(step)
 
 

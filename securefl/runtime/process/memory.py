@@ -13,8 +13,8 @@ from securefl.protocol.round import (
     KeptChoice,
     PartyContext,
     RunPlan,
-    atoms_of_names,
     reason_to_leave,
+    simulated_atoms,
 )
 from securefl.runtime import account
 from securefl.runtime.process.journal import FileJournal
@@ -52,7 +52,7 @@ class Memory:
 
     def context(self, plan: RunPlan) -> dict[str, Any]:
         """Return the fields of a :class:`PartyContext` that journal and account hold."""
-        known = shared_fields(self.book, PartyContext) if self.book else {"kept": atoms_of_names(plan)}
+        known = shared_fields(self.book, PartyContext) if self.book else {"kept": simulated_atoms(plan)}
         return shared_fields(self.journal, PartyContext) | known | shared_fields(self, PartyContext)
 
 

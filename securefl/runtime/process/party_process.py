@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from securefl.base import entropy
 from securefl.methods import attacks
 from securefl.protocol import kernel, wire
-from securefl.protocol.round import PartyContext, PartyMachine, first_of, party_entropy
+from securefl.protocol.round import PartyContext, PartyMachine, first_link, party_entropy
 from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
 from securefl.runtime.process.accomplice import accomplice_of
@@ -84,7 +84,7 @@ async def run_party(
             recording(behaviour.seams, settings) if settings.lab else behaviour.seams,
             **memory.context(plan),
             identity=identity,
-            first=first_of(plan, work.initial),
+            first=first_link(plan, work.initial),
             prepared=plan.sums.prepare(),
             software=own_software(),
             trains_last=work.holds_up,
@@ -119,7 +119,7 @@ async def run_party(
                     if settings.keep_heard
                     else None,
                 ),
-                awaited=machine.awaited,
+                awaited=machine.awaited_peers,
                 journal=memory.journal,
                 account=memory.book,
                 seam=behaviour.effects

@@ -23,7 +23,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import EVERYONE, SERVER
 from securefl.methods import attacks, robust
 from securefl.protocol import kernel, messages, wire
-from securefl.protocol.round import KEPT_BYTES, Resumed, ServerContext, ServerMachine, server_entropy
+from securefl.protocol.round import MAX_VECTOR_BYTES, Resumed, ServerContext, ServerMachine, server_entropy
 from securefl.protocol.wire import topics
 from securefl.runtime import misbehaviour
 from securefl.runtime.process import assemble, ports
@@ -150,7 +150,7 @@ async def run_server(
     context = ServerContext(
         plan,
         identity,
-        SpoolingStore(KEPT_BYTES, settings.out),
+        SpoolingStore(MAX_VECTOR_BYTES, settings.out),
         work.initial,
         server_entropy(root),
         resumed,
@@ -195,7 +195,7 @@ async def run_server(
             try:
                 if settings.resumes and resumed is None:
                     # Before any other file of the run: a server that is killed as it waits comes back, too.
-                    checkpoint.keep(honest.first())
+                    checkpoint.keep(honest.first_checkpoint())
                 witness = open_witness(plan)
             except SecureflError as error:
                 if isinstance(error, ConfigError) and resumed is None:
@@ -214,7 +214,7 @@ async def run_server(
                 work=ports.LocalWork(evaluate=evaluate, consult=work.consult),
                 witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario, models),
                 farewell=farewell,
-                awaited=honest.awaited,
+                awaited=honest.awaited_peers,
                 agreed=honest.agreed_seconds,
                 journal=journal if settings.resumes else None,
                 keeper=checkpoint if settings.resumes else None,

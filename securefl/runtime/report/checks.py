@@ -9,7 +9,7 @@ from typing import Final
 from securefl.base import header
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods import feasibility, privacy
-from securefl.protocol.round import RunPlan, Suspect, agreed_of, needed
+from securefl.protocol.round import RunPlan, Suspect, agreed_terms, naming_threshold
 from securefl.runtime import transcript
 from securefl.runtime.report.records import RoundRecord, listed_evidence
 from securefl.runtime.report.text import count_of, list_of, percent
@@ -63,7 +63,7 @@ def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | No
         return None
     bound = plan.scenario.aggregation.byzantine if kind == "presence" else None
     found = records[-1].suspects if records else ()
-    return RunVerdict(found, needed(plan), plan.scenario.checks.alpha, bound)
+    return RunVerdict(found, naming_threshold(plan), plan.scenario.checks.alpha, bound)
 
 
 STATED: Final = 0.9
@@ -180,7 +180,7 @@ def on_power(
     """
     if scenario.checks.kind != "corrected":
         return
-    plan, dim = agreed_of(scenario, mechanism), mechanism.rounding.dim
+    plan, dim = agreed_terms(scenario, mechanism), mechanism.rounding.dim
     alpha, unit = _level(scenario, limits), 2.0**-scenario.encoding.scale_bits
     sizes = {max(limits.cluster_sizes), scenario.secure_sum.min_survivors}
     for survivors, silent in product(sorted(sizes, reverse=True), (1, 2)):
@@ -224,7 +224,7 @@ def _power(
 ) -> float | None:
     if mechanism is None or scenario.checks.kind != "corrected" or not silent:
         return None
-    null = agreed_of(scenario, mechanism).null(survivors)
+    null = agreed_terms(scenario, mechanism).null(survivors)
     missing = silent * mechanism.shares.share_std**2
     return privacy.floor_power(null, mechanism.rounding.dim, _level(scenario, limits), missing)
 

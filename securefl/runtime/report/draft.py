@@ -33,7 +33,7 @@ class RoundDraft:
         """Have a report add to the notes and the tally of the round."""
         self.notes.now = now
         report.note(self.notes)
-        self.notes.tally.update(report.tally())
+        self.notes.tally.update(report.row_numbers())
 
     def carry(self, party: str, direction: records.Direction, frames: int, size: int) -> None:
         """Note traffic."""
@@ -67,7 +67,7 @@ class RoundDraft:
         """
         notes, tally = self.notes, Counter(self.notes.tally)
         notes.now = now
-        notes.enter("")
+        notes.enter_step("")
         counted = {party for seen in self.sums for party in seen.counted}
         if not self.sums and done.opened:
             # They opened to an earlier server, which was killed as it tested the model.

@@ -25,7 +25,7 @@ from securefl.base import crypto
 from securefl.base.arrays import digest_of
 from securefl.base.errors import ConfigError, UsageError
 from securefl.methods import metrics
-from securefl.protocol.round import AnyReport, Charge, ClusterSum, charge_from
+from securefl.protocol.round import AnyReport, Charge, ClusterSum, parse_evidence
 from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
@@ -65,7 +65,7 @@ def load_evidence(path: Path) -> Charge:
         ConfigError: it cannot be read, or holds no charge.
     """
     try:
-        return charge_from(path.read_bytes())
+        return parse_evidence(path.read_bytes())
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:

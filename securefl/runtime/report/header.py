@@ -20,7 +20,7 @@ def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) ->
         limits: those that :func:`securefl.methods.feasibility.limits.check` derived from it.
     """
     yield from facts.scenario_sentences(scenario, limits)
-    yield from rounds.facts(scenario)
+    yield from rounds.header_sentences(scenario)
 
 
 def run_header(scenario: Scenario) -> header.RunHeader:
@@ -100,6 +100,6 @@ def header_of(
     first = tuple(start)
     files = (one for one in first if one.line == "end")
     how = (one for one in first if one.line != "end")
-    of_scenario = (*scenario_sentences(scenario, limits), *rounds.on_draws(scenario))
+    of_scenario = (*scenario_sentences(scenario, limits), *rounds.trial_sentences(scenario))
     sentences = (*how, *of_scenario, *before, *guaranteed, *files)
     return header.RunHeader(sentences, run, scenario.stop.rounds, done)

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.header import RunHeader
-from securefl.protocol.round import DONE, AnyReport, PartyState, RoundDone, RunPicture, without_late
+from securefl.protocol.round import DONE, AnyReport, PartyState, RoundDone, RunPicture, strip_late_prefix
 from securefl.runtime.report.text import count_of, curve, percent, printable, refusal_text, seconds
 
 STEPS: Final = {
@@ -121,7 +121,7 @@ class LiveProgress:
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""
-        if without_late(reason) is None:
+        if strip_late_prefix(reason) is None:
             self._scene = self._scene.refusing(vantage, culprit, reason)
 
     def note(self, text: str) -> None:

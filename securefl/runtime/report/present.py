@@ -15,7 +15,7 @@ from rich.text import Text
 from securefl.base import sums
 from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED
 from securefl.methods import clustering, metrics
-from securefl.protocol.round import CLOSED, metrics_text, on_metrics, without_late
+from securefl.protocol.round import CLOSED, metrics_text, on_metrics, strip_late_prefix
 from securefl.runtime.report import statistics, text
 from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.expect import in_words
@@ -257,7 +257,7 @@ def _refusal_lines(summary: Summary) -> Iterator[Text]:
     late: dict[tuple[str, str], Counter[str]] = {}
     refusals = []
     for one, count in summary.refusals.items():
-        what = without_late(one.reason)
+        what = strip_late_prefix(one.reason)
         if what is None:
             refusals.append((one, count))
         else:

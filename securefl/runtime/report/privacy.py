@@ -16,7 +16,7 @@ from securefl.methods.privacy import (
     ledger_of,
     planned_releases,
 )
-from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, with_round
+from securefl.protocol.round import NO_RELEASES, Releases, RunPlan, add_round
 from securefl.runtime import transcript
 from securefl.runtime.report.checks import on_power
 from securefl.runtime.report.records import finite
@@ -120,7 +120,7 @@ class Accounts:
 
     def count(self, participants: Collection[PartyId]) -> None:
         """Note one more round with these participants."""
-        self._releases = with_round(self._plan, self._releases, participants)
+        self._releases = add_round(self._plan, self._releases, participants)
 
     def epsilons(self) -> Mapping[PartyId, float | None]:
         """Epsilon of each party so far, at most; None for whoever has no guarantee."""

@@ -7,7 +7,7 @@ from typing import IO, Final, Protocol
 from rich.console import Console
 
 from securefl.base.header import RunHeader
-from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, without_late
+from securefl.protocol.round import AnyReport, RoundDone, RoundStarted, strip_late_prefix
 from securefl.runtime import transcript
 from securefl.runtime.report import records, text
 from securefl.runtime.report.draft import RoundDraft
@@ -83,7 +83,7 @@ class PlainProgress:
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
         """See :class:`Progress`. Late messages wait for the next line: with one cause, they make one line."""
-        late = without_late(reason)
+        late = strip_late_prefix(reason)
         if late is not None:
             self._late.setdefault((vantage, late), Counter())[culprit] += 1
             return

@@ -63,7 +63,7 @@ def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
     Args:
         vantage: the process that ignored them.
         culprits: their senders, and how many each sent.
-        what: the messages and the cause, as in ``securefl.protocol.round.without_late``.
+        what: the messages and the cause, as in ``securefl.protocol.round.strip_late_prefix``.
     """
     messages = count_of(sum(culprits.values()), "late message")
     return f"{printable(vantage, 32)} ignored {messages} of {list_of(culprits)}: {printable(what)}"

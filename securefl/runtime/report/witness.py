@@ -24,8 +24,8 @@ from securefl.protocol.round import (
     RoundStarted,
     RunPlan,
     TriplesDealt,
-    charge_from,
-    convicts,
+    judge,
+    parse_evidence,
 )
 from securefl.runtime import process, transcript
 from securefl.runtime.report.evidence import entry_of, keep_evidence
@@ -214,7 +214,7 @@ class ProcessWitness:
 
     def _keep(self, culprit: str, evidence: bytes) -> dict[str, transcript.JsonValue]:
         """Write evidence to a file and return its name; nothing if there is enough of its kind."""
-        charge = charge_from(evidence)
+        charge = parse_evidence(evidence)
         kind = culprit, type(getattr(charge, "contents", charge))
         self._evidence[kind] += 1
         if self._evidence[kind] > MOST_EVIDENCE and not self._is_first_proof(kind, charge):
@@ -229,7 +229,7 @@ class ProcessWitness:
         if self._plan is None or kind in self._proven:
             return False
         try:
-            convicts(charge, self._plan)
+            judge(charge, self._plan)
         except ConvictsNobodyError:
             return False
         self._proven.add(kind)

@@ -1,6 +1,6 @@
 """Attempts of CrypTen sums, which open with all of their members or not at all.
 
-What :func:`securefl.protocol.round.server.attempts.without_missing` and the answers to it come to.
+What :func:`securefl.protocol.round.server.attempts.retry_without_missing` and the answers to it come to.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
-from securefl.protocol.round import Checkpoint, RunPlan, Standing, carries
+from securefl.protocol.round import Checkpoint, RunPlan, Standing, has_carry
 from securefl.runtime import process, transcript
 
 CHECKPOINT_FILE = "simulation.checkpoint"
@@ -90,7 +90,7 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standi
 def _refuse_state_of_parties(plan: RunPlan) -> None:
     """Refuse scenarios whose parties keep a state from round to round."""
     kept = {
-        "momentum goes on from each party's own upload": carries(plan, "own"),
+        "momentum goes on from each party's own upload": has_carry(plan, "own"),
         "parties keep control variates from round to round": plan.scenario.training.method.controls,
         "parties keep the task group that they named": plan.scenario.groups.choice_epsilon is not None,
     }

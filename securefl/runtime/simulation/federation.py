@@ -11,7 +11,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId, RunId
 from securefl.methods import attacks, feasibility, privacy
-from securefl.protocol.round import Occasion, RunPlan, party_entropy, tried_draws
+from securefl.protocol.round import Occasion, RunPlan, party_entropy, try_draws
 from securefl.runtime import misbehaviour
 from securefl.runtime.simulation import holdings
 from securefl.runtime.simulation.limits import check_simulable
@@ -138,7 +138,7 @@ def assemble(
     feasibility.check(scenario)
     check_simulable(scenario)
     feasibility.check_site(scenario, given=sites is not None)
-    tried_draws(scenario)
+    try_draws(scenario)
     models.limit_threads()
     where = models.pick_device(device or scenario.training.device)
     names = attacks.party_names(scenario.parties)

@@ -18,13 +18,13 @@ from securefl.protocol.round import (
     Occasion,
     RunPlan,
     Upload,
-    answer,
-    carries,
+    decode_own_upload,
     draw_seat,
+    group_to_name,
+    has_carry,
     instance_entropy,
     make_upload,
     nonce_entropy,
-    own_upload,
     party_entropy,
     slot_uploads,
     update_entropy,
@@ -76,7 +76,7 @@ class SimulatedParty:
 
     def answer(self, plan: RunPlan, round_: int, preferred: int | None) -> int:
         """The task group that it names, having chosen; None for no model of finite loss."""
-        return answer(plan, round_, preferred, self._own)
+        return group_to_name(plan, round_, preferred, self._own)
 
     def silence(self, round_: int) -> tuple[scenario.Phase, bool] | None:
         """The moment when it is to fall silent in this round, and whether for good; None when it is not."""
@@ -100,7 +100,7 @@ class SimulatedParty:
         """
         entropy = update_entropy(self._hidden, occasion.round, occasion.work)
         upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
-        if carries(plan, "own"):
+        if has_carry(plan, "own"):
             self._last = upload
         self._beyond = {at: n for at, n in self._beyond.items() if at[0] == occasion.round}
         self._beyond[occasion.round, occasion.work] = upload.saturated
@@ -139,4 +139,4 @@ class SimulatedParty:
         """
         if self._last is None:
             raise UsageError(f"{self.name} has no upload to go on from")
-        return own_upload(plan, self._last, weight)
+        return decode_own_upload(plan, self._last, weight)

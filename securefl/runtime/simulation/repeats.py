@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods import clustering, leakage
-from securefl.protocol.round import RunPlan, repeat_limits, silent_of, sums_given
+from securefl.protocol.round import RunPlan, max_silent_members, repeat_limits, sums_by_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ModelHistory:
         if repeat_limits(self._plan) is None:
             return frozenset()
         every = range(len(assignment.clusters))
-        drawn = sums_given(self._plan, params, assignment, assignment.participants, every)
+        drawn = sums_by_model(self._plan, params, assignment, assignment.participants, every)
         found = set[PartyId]()
         for party, rounds in self._unresolved.items():
             at_hand = (one for one in rounds if not drawn.keys().isdisjoint(one.drawn))
@@ -68,7 +68,7 @@ class ModelHistory:
         admitted: Collection[int],
     ) -> frozenset[PartyId]:
         """Take what a round would open; return those who find it too much with what they know of earlier."""
-        now = self._now = sums_given(self._plan, params, assignment, survivors, admitted)
+        now = self._now = sums_by_model(self._plan, params, assignment, survivors, admitted)
         self._rounds = [one for one in self._rounds if any(model in one.given for model in now)]
         own = repeat_limits(self._plan)
         if own is None or not (self._rounds or any(self._unresolved.values())):
@@ -96,6 +96,6 @@ class ModelHistory:
         self._unreleased[round_] = took_part.difference(givers)
         for party in self._unreleased[round_]:
             one = leakage.UnresolvedRound(
-                self._plan.run, round_, drawn, silent_of(self._plan), frozenset({party})
+                self._plan.run, round_, drawn, max_silent_members(self._plan), frozenset({party})
             )
             self._unresolved[party] = (*self._unresolved.get(party, ()), one)

@@ -35,30 +35,30 @@ from securefl.protocol.round import (
     StepReached,
     SumOpened,
     SurvivorsFrozen,
+    add_round,
+    add_skipped_round,
     agreed_statement,
-    atoms_of_names,
-    carries,
+    atoms_statement,
     choices_due,
-    chooses,
     draw_round,
     drawn_report,
-    global_step,
+    has_carry,
+    is_choosing,
+    last_global_step,
     least_in_slot,
-    lone_round,
+    model_count,
     model_digest,
-    models_at,
     opened_slots,
+    reason_none_drawn,
     shortage,
-    spent_by,
-    statement_in,
-    totals_of,
-    unfit,
+    simulated_atoms,
+    slot_totals,
+    spent_parties,
     usable_samples,
     walk,
-    with_round,
-    withheld,
+    withheld_report,
 )
-from securefl.protocol.round import counted as slots_counted
+from securefl.protocol.round import count_reports as slots_counted
 from securefl.runtime.simulation.attempts import Deviations
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.runtime.simulation.outcomes import RoundOutcomes
@@ -113,7 +113,7 @@ class SimulatedRounds:
         self._listeners = tuple(listeners)
         self._after_round = after_round
         self._on_choice = on_choice
-        begun = server_optimisers.first_moments(self._plan.optimiser, self._plan.broadcast)
+        begun = server_optimisers.first_moments(self._plan.optimiser, self._plan.total_parameters)
         self._standing = standing or Standing(0, federation.initial, begun, values=self._plan.first_values)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
@@ -148,7 +148,7 @@ class SimulatedRounds:
         evaluation = evaluate(standing.params)
         done = _with_test(done, evaluation)
         self._report(done)
-        self._standing, outcome = walk.end(self._plan, standing, done)
+        self._standing, outcome = walk.decide_end(self._plan, standing, done)
         if outcome is None:
             self._after_round(self._standing, frozenset(self._dead))
             return None
@@ -159,7 +159,7 @@ class SimulatedRounds:
 
     def _round(self, standing: Standing) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         round_, model = standing.round, model_digest(standing.params, standing.values)
-        spent = spent_by(self._plan, standing.releases)
+        spent = spent_parties(self._plan, standing.releases)
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
         fated = None if self._schedule is None else self._schedule.of(round_)
         self._report(RoundStarted(round_, model))
@@ -172,8 +172,8 @@ class SimulatedRounds:
         reason = shortage(self._plan, present, standing.atom_seed)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
-            standing = lone_round(self._plan, standing)
-            return walk.void(self._plan, standing, tuple(present), alone=True)
+            standing = add_skipped_round(self._plan, standing)
+            return walk.end_void_round(self._plan, standing, tuple(present), alone=True)
         standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=0, lone_seconds=0.0))
         self._report(StepReached(round_, "reveal"))
         samples = {name: party.samples for name, party in present.items()}
@@ -185,8 +185,8 @@ class SimulatedRounds:
             drawn = draw_round(self._plan, round_, 0, model, nonces, samples, atom_seed, groups)
         standing = replace(standing, atom_seed=drawn.atom_seed)
         if not drawn.assignment.participants:
-            self._report(RoundSkipped(round_, unfit(self._plan, present, drawn)))
-            return walk.void(self._plan, standing, tuple(present))
+            self._report(RoundSkipped(round_, reason_none_drawn(self._plan, present, drawn)))
+            return walk.end_void_round(self._plan, standing, tuple(present))
         self._report(drawn_report(round_, drawn, samples))
         self._report(StepReached(round_, "training"))
         self._carry(standing)
@@ -232,7 +232,7 @@ class SimulatedRounds:
         """Check the sums, aggregate and step."""
         round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
-        if carries(self._plan, "own"):
+        if has_carry(self._plan, "own"):
             self._own |= {
                 name: present[name].momentum_start(self._plan, drawn.weights[name]) for name in counted
             }
@@ -240,23 +240,25 @@ class SimulatedRounds:
         standing, opened, checked = walk.screen(self._plan, standing, opened)
         for item in checked:
             self._report(item)
-        asked = walk.to_consult(self._plan, opened.sums, opened.excluded)
+        asked = walk.reclusterings_to_consult(self._plan, opened.sums, opened.excluded)
         gradients = self._consult(round_, standing.params, asked)
         return walk.step(self._plan, standing, opened, gradients)
 
     def _agreed_atoms(self, present: Collection[PartyId]) -> bytes:
         """Return the statement of kept atoms on which all who are present agree."""
-        atoms = atoms_of_names(self._plan)
-        return agreed_statement(self._plan, {name: statement_in(self._plan, name, atoms) for name in present})
+        atoms = simulated_atoms(self._plan)
+        return agreed_statement(
+            self._plan, {name: atoms_statement(self._plan, name, atoms) for name in present}
+        )
 
     def _left_open(
         self, standing: Standing, drawn: frozenset[PartyId]
     ) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
         """End a round in which the server of the run was killed, as the next one did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
-        releases = with_round(self._plan, standing.releases, drawn)
+        releases = add_round(self._plan, standing.releases, drawn)
         standing = replace(standing, releases=releases, session=replace(standing.session, interrupted=True))
-        after, done, stepped = walk.void(self._plan, standing, tuple(sorted(drawn)))
+        after, done, stepped = walk.end_void_round(self._plan, standing, tuple(sorted(drawn)))
         return replace(after, session=replace(after.session, interrupted=False)), done, stepped
 
     def _choose(
@@ -265,8 +267,8 @@ class SimulatedRounds:
         """Everybody's task group, and who has drawn it since no loss was finite; the first without groups."""
         plan, kept = self._plan, self._choices
         asked = [n for n in self._federation.choosers if n in present]
-        asked = [n for n in asked if chooses(plan, round_, kept.get(n, NO_CHOICE))]
-        some = params[: models_at(plan, round_) * plan.length]
+        asked = [n for n in asked if is_choosing(plan, round_, kept.get(n, NO_CHOICE))]
+        some = params[: model_count(plan, round_) * plan.length]
         found = {n: _choose_group(self._federation.choosers[n], some) for n in asked}
         groupless = frozenset(name for name, group in found.items() if group is None)
         named = {name: present[name].answer(plan, round_, group) for name, group in found.items()}
@@ -280,7 +282,7 @@ class SimulatedRounds:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
         carried = self._own
         if standing.before is not None:
-            step = global_step(self._plan, standing.before, standing.params)
+            step = last_global_step(self._plan, standing.before, standing.params)
             carried = {} if step is None else dict.fromkeys(self._federation.parties, step)
         self._federation.trainings.carries = carried
 
@@ -307,7 +309,7 @@ class SimulatedRounds:
             self._report(InstanceLost(round_, *key, reason))
         dropped = tuple(p for p in drawn.assignment.participants if p not in fate.eligible)
         self._report(SurvivorsFrozen(round_, tuple(sorted(fate.eligible)), dropped))
-        for item in withheld(round_, fate.admission):
+        for item in withheld_report(round_, fate.admission):
             self._report(item)
         if self._plan.limits.quorum is not None:
             self._report(StepReached(round_, "certify"))
@@ -352,7 +354,7 @@ def _slots_only(
     unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == clustering.COUNTS}
     refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == clustering.COUNTS)
     narrowed = replace(fate, opened=fate.opened & may, unopened=unopened, refused=refused)
-    return narrowed, [one for one in sums if one.key in may], totals_of(told)
+    return narrowed, [one for one in sums if one.key in may], slot_totals(told)
 
 
 def _deviations(

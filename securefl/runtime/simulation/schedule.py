@@ -20,7 +20,7 @@ from securefl.protocol.round import (
     Draw,
     RunPlan,
     clusters_of,
-    weighed_draw,
+    with_weights,
 )
 from securefl.runtime import transcript
 from securefl.runtime.simulation.attempts import Deviations
@@ -61,7 +61,7 @@ class RecordedDraw:
         if made.clusters != self.clusters:
             reason = "the run drew other clusters than this scenario"
             raise ConfigError("--like", reason, "give its scenario and seed")
-        return weighed_draw(plan, 0, self.seed, made, samples, self.atom_seed, told)
+        return with_weights(plan, 0, self.seed, made, samples, self.atom_seed, told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from securefl.protocol.round import (
     StartValues,
     metric_atoms,
     model_of,
-    with_counted_metrics,
+    with_allowed_metrics,
 )
 from securefl.runtime.simulation import attempts, outcomes
 from securefl.runtime.simulation.party import SimulatedParty
@@ -68,19 +68,19 @@ def sum_up(
     ]
     fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
-    nothing = np.zeros(plan.brought, dtype=np.float64)
+    nothing = np.zeros(plan.upload_length, dtype=np.float64)
     for group, occasion in occasions:
         names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
         for name, update in trainings.of(occasion, names):
             sent = nothing if update is None or name in groupless else update
-            sent = with_counted_metrics(plan, counting, name, sent)
+            sent = with_allowed_metrics(plan, counting, name, sent)
             upload = parties[name].encode(plan, occasion, sent, drawn.weights[name])
             made = parties[name].uploads(plan, round_, upload, group)
             for number, one in enumerate(made, occasion.work):
                 totals.add(name, number, one.ring)
     last = dict(fate.further)
     sums = [totals.open_sum(key, last.get(key)) for key in sorted(fate.opened)]
-    for opened in sums if plan.removable(plan.length) is not None else ():
+    for opened in sums if plan.removable_noise(plan.length) is not None else ():
         _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
     return fate, sums
 
@@ -116,7 +116,7 @@ class _Totals:
     def add(self, party: PartyId, work: int, ring: Ring) -> None:
         """Count ``party`` in all of its clusters that sum this work."""
         for key in self._keys[party, work]:
-            words = ring[: self._plan.words(key[0])]
+            words = ring[: self._plan.sum_length(key[0])]
             if key not in self._sums:
                 self._sums[key] = np.zeros_like(words)
             np.add(self._sums[key], words, out=self._sums[key])

@@ -15,7 +15,7 @@ from securefl.lab.audit.kept import charges_in, convictions
 from securefl.protocol.messages.masking import VectorReceipt
 from securefl.protocol.messages.rounds import Endorse
 from securefl.protocol.messages.verification import Attest
-from securefl.protocol.round.shared.chain import first_of
+from securefl.protocol.round.shared.chain import first_link
 from securefl.protocol.round.shared.plan import RunPlan
 from tests.simulation.lying import distinct, followed, kept_evidence, other_outcome, other_sums, verified
 from tests.simulation.test_blame import FAULTS, another_secret, says_twice
@@ -96,7 +96,7 @@ def test_an_honest_run_keeps_none(tmp_path: Path) -> None:
 def test_another_runs_evidence_convicts_nobody(tmp_path: Path) -> None:
     directory = ran(tmp_path / "run", lie=other_outcome(params=past_rounding))
     plan, kept = anybodys_plan(), charges_in(directory.path)
-    first = first_of(plan, FIRST)
+    first = first_link(plan, FIRST)
     assert {one.severity for one in convictions(plan, kept, first)} == {Severity.BREACH}
     other = World(verified(rounds="2"), length=16).plan
     (found, *_) = convictions(other, kept, first)

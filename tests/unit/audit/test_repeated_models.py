@@ -24,14 +24,14 @@ from tests.vectors.test_transcripts import CRYPTEN
 
 def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Finding]:
     """Nine parties in clusters of three; with ``repeats`` the server sends its first model in every round."""
-    honest = walk.end
+    honest = walk.decide_end
 
     def again(plan: Any, standing: Any, done: Any) -> Any:
         after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
         return replace(after, params=np.zeros_like(after.params)), outcome
 
     config = scenario(9, rounds=str(rounds), leakage__mode=f'"{mode}"')
-    with patch_seen(server_open, "end", again if repeats else honest):
+    with patch_seen(server_open, "decide_end", again if repeats else honest):
         record(out, config, length=8)
     recorded = load(out)
     return list(repeated_models(recorded, exposed_in(recorded), "exposure"))

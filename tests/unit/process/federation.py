@@ -176,7 +176,7 @@ class Federation:
             journal=role.journal,
             seam=role.seam,
             farewell=goodbye if name == SERVER else lambda _reason: (),
-            awaited=machine.awaited,
+            awaited=machine.awaited_peers,
             agreed=machine.agreed_seconds if name == SERVER else lambda _phase: 0.0,
         )
         return Member(shell, transport, witness)

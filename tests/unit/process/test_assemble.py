@@ -81,7 +81,7 @@ def test_who_has_another_frozen_part_has_another_configuration(tmp_path: Path) -
     _, roster = read_own_identity(mine)
     plans = [make_plan(mine, roster, 8, frozen) for frozen in (b"", bytes(32), bytes(31) + b"x")]
     assert len({plan.config_digest() for plan in plans}) == 3
-    assert len({plan.drawn_digest for plan in plans}) == 1
+    assert len({plan.draw_digest for plan in plans}) == 1
 
 
 def test_the_inbox_takes_a_masked_input_of_the_models_size_and_nothing_far_larger(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_inbox_takes_a_masked_input_of_the_models_size_and_nothing_far_large
 def test_a_large_message_may_take_as_long_as_the_rate_makes_it(
     rate: float, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble, "RATE", rate)
+    monkeypatch.setattr(assemble, "BYTES_PER_SECOND", rate)
     mine, made = keys(tmp_path)
     _, roster = read_own_identity(mine)
     mine = replace(mine, name=SERVER)

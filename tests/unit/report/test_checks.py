@@ -17,7 +17,7 @@ from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.privacy.checks.energy import floor_power
 from securefl.protocol.kernel.effects import Aborted
 from securefl.protocol.round.party.upload import Seams
-from securefl.protocol.round.server.features.checking import agreed_of
+from securefl.protocol.round.server.features.checking import agreed_terms
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone
 from securefl.runtime.report.checks import check_lines, on_power, verdict_of
 from securefl.runtime.report.metrics import RunMetrics
@@ -194,7 +194,7 @@ def test_the_header_states_the_power_for_sums_that_may_be_opened() -> None:
     plan = world(2).plan
     assert plan.mechanism is not None
     lines = [one.whole for one in on_power(plan.scenario, plan.limits, plan.mechanism)]
-    agreed = agreed_of(plan.scenario, plan.mechanism)
+    agreed = agreed_terms(plan.scenario, plan.mechanism)
     assert len(lines) == 4
     for line, (survivors, silent) in zip(lines, product((3, 2), (1, 2)), strict=True):
         assert f"a sum of {survivors} of whom {silent} add" in line

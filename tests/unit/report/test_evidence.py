@@ -21,7 +21,7 @@ from securefl.protocol.round.shared.charges import (
     ShownStep,
     SignedClaim,
     TwoWords,
-    charge_bytes,
+    encode_evidence,
 )
 from securefl.runtime.report import witness as witness_module
 from securefl.runtime.report.evidence import keep_evidence, load_evidence
@@ -38,12 +38,12 @@ CLAIM = RoundClaim(
 
 
 def words(n: int = 0) -> bytes:
-    return charge_bytes(TwoWords(first=bytes([n]) * 80, second=b"\x01" * 80))
+    return encode_evidence(TwoWords(first=bytes([n]) * 80, second=b"\x01" * 80))
 
 
 def claim(contents: Announced | ShownStep) -> bytes:
     signed = SignedClaim(claim=CLAIM, place=(0, 0, 0, 0), contents=b"", signature=b"")
-    return charge_bytes(
+    return encode_evidence(
         FalseClaim(signed=signed, earlier=(), endorsements=(), record=None, contents=contents)
     )
 
@@ -129,7 +129,7 @@ def test_evidence_that_proves_nothing_keeps_no_proof_out(tmp_path: Path) -> None
         return Conviction("p01", "attests two outcomes")
 
     witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32, plan=plan_of(scenario(6)))
-    with patch.object(witness_module, "convicts", judged):
+    with patch.object(witness_module, "judge", judged):
         for one in given:
             witness.record_refusal(1.0, "p01", "sends a confirmation at the wrong time", one)
     witness.close(Finished("done"))

@@ -34,7 +34,7 @@ class ModelCompressed(reports.AnyReport):
     def line(self) -> str:
         return f"round {self.round}: {self.saved} bytes saved"
 
-    def tally(self) -> Mapping[str, int]:
+    def row_numbers(self) -> Mapping[str, int]:
         return {"saved_bytes": self.saved}
 
 

@@ -8,9 +8,9 @@ import securefl
 from securefl.protocol.round.shared.account_rounds import (
     DROPOUT_RATES,
     MOST_ROUNDS,
-    carried_rounds,
+    account_sentences,
+    allowed_rounds,
     least_kept,
-    on_accounts,
 )
 from securefl.protocol.round.shared.reports import RoundDone
 from securefl.scenario.scenario import Scenario
@@ -19,13 +19,13 @@ from tests.simulation.world import scenario
 
 
 def sentences(made: Scenario) -> list[str]:
-    return [one.whole for one in on_accounts(made)]
+    return [one.whole for one in account_sentences(made)]
 
 
 def test_dropouts_make_them_fewer() -> None:
     """One dropout is the worst: two sums that differ by one party tell its update."""
     made = scenario(20, size="10", threshold="6", min_survivors="6")
-    none, few, many = (carried_rounds(made, rate) for rate in DROPOUT_RATES)
+    none, few, many = (allowed_rounds(made, rate) for rate in DROPOUT_RATES)
     assert 1 <= few < many < none < MOST_ROUNDS
 
 
@@ -35,7 +35,7 @@ def test_real_parties_give_shares_in_so_many_rounds() -> None:
     run = Repeater()
     run.run()
     rounds = [done.round for done in run.reports(RoundDone) if done.opened]
-    assert abs(len(rounds) - carried_rounds(run.scenario, 0.0)) <= 1
+    assert abs(len(rounds) - allowed_rounds(run.scenario, 0.0)) <= 1
 
 
 def test_one_line_names_each_rate() -> None:

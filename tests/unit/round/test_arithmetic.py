@@ -16,7 +16,7 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.messages.rounds import Hello
 from securefl.protocol.round.party.upload import Occasion, Seams, make_upload
-from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
+from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_sums
 from securefl.protocol.round.shared.statement import (
     announced_digest,
     lists_statement,
@@ -104,7 +104,7 @@ class TestStacking:
 
     def test_means_weights_and_counts(self) -> None:
         sums = [self._sum(0, 0, (A, B), [3, -6]), self._sum(0, 1, (C,), [1, 1])]
-        stack = stack_of(PLAN, sums, {A: 1.0, B: 0.5, C: 0.25})
+        stack = stack_sums(PLAN, sums, {A: 1.0, B: 0.5, C: 0.25})
         np.testing.assert_array_equal(stack.means, [[2, -4], [4, 4]])
         assert stack.weights.tolist() == [1.5, 0.25]
         assert stack.survivors.tolist() == [2, 1]

@@ -19,7 +19,7 @@ from securefl.protocol.messages.rounds import Freeze, Hello, Limits
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
-from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
+from securefl.protocol.round.shared.atom_seed import atom_seed_of, reason_atoms_unknown
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
@@ -180,7 +180,7 @@ def test_the_atoms_that_hellos_state(
     stated: tuple[bytes, ...], known: bytes, colluders: int, expected: bytes
 ) -> None:
     assert atom_seed_of(plan_with(colluders), hellos(*stated), known) == expected
-    assert forgotten(hellos(*stated), known) is None
+    assert reason_atoms_unknown(hellos(*stated), known) is None
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_server_that_mixes_atoms_or_has_colluders_vouch_is_refused(
 
 
 def test_atoms_that_nobody_knows_any_more_are_not_formed_anew() -> None:
-    assert forgotten(hellos(b"", b""), X) == "none of them was there when the atoms were formed"
+    assert reason_atoms_unknown(hellos(b"", b""), X) == "none of them was there when the atoms were formed"
 
 
 def test_the_server_refuses_who_states_other_atoms() -> None:

@@ -16,7 +16,13 @@ from securefl.protocol.round.party.draw import on_invite
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Informed, Outside, PartyContext, Past
 from securefl.protocol.round.server.machine import ServerMachine
-from securefl.protocol.round.shared.budget import NO_RELEASES, ending, is_spent, spent_by, with_round
+from securefl.protocol.round.shared.budget import (
+    NO_RELEASES,
+    add_round,
+    is_spent,
+    reason_to_end,
+    spent_parties,
+)
 from securefl.protocol.round.shared.reports import RoundDone, SatOut
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario.scenario import Scenario
@@ -127,17 +133,17 @@ def test_a_partys_own_budget_counts_where_it_is_less(own: int | None, made: int)
 def test_counting() -> None:
     plan = plan_of(private())
     a, b = PartyId("p00"), PartyId("p01")
-    once = with_round(plan, NO_RELEASES, (a, b))
-    twice = with_round(plan, once, (a,))
+    once = add_round(plan, NO_RELEASES, (a, b))
+    twice = add_round(plan, once, (a,))
     assert dict(twice) == {a: 2, b: 1}
     assert dict(once) == {a: 1, b: 1}
-    assert spent_by(plan, twice) == {a}
+    assert spent_parties(plan, twice) == {a}
     assert [is_spent(plan, made) for made in (0, 1, 2, 3)] == [False, False, True, True]
-    assert ending(plan, twice) is None
+    assert reason_to_end(plan, twice) is None
     unlimited = plan_of(scenario(6, **{**PRIVATE, "privacy__budget": ""}))
     assert not is_spent(unlimited, 10**6)
     public = plan_of(scenario(6))
-    assert with_round(public, NO_RELEASES, (a,)) is NO_RELEASES
+    assert add_round(public, NO_RELEASES, (a,)) is NO_RELEASES
 
 
 @pytest.mark.parametrize("server", ["curious", "active"])

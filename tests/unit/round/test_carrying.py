@@ -16,7 +16,7 @@ from securefl.protocol.kernel.events import Place
 from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.carrying import global_step
+from securefl.protocol.round.party.carrying import last_global_step
 from securefl.protocol.round.party.draw import on_model
 from securefl.protocol.round.party.phases import Outside, PartyContext, Past
 from securefl.protocol.round.shared.reports import RunEffect, SumOpened
@@ -94,8 +94,8 @@ def test_a_model_that_is_not_finite_carries_nothing() -> None:
     plan = plan_of(scenario(6, **GLOBAL))
     fine: F32 = np.ones(4, np.float32)
     for bad in (np.inf, -np.inf, np.nan):
-        assert global_step(plan, fine, np.full(4, bad, np.float32)) is None
-        assert global_step(plan, np.full(4, bad, np.float32), np.full(4, bad, np.float32)) is None
+        assert last_global_step(plan, fine, np.full(4, bad, np.float32)) is None
+        assert last_global_step(plan, np.full(4, bad, np.float32), np.full(4, bad, np.float32)) is None
     world = World(scenario(6, rounds="3", **GLOBAL), initial=np.full(8, np.inf, np.float32))
     carried = Carried(world)
     world.run()
@@ -152,7 +152,7 @@ def test_transfer_scales_the_servers_learning_rate_and_so_the_step() -> None:
         )
     )
     assert plan.optimiser.learning_rate == pytest.approx(0.5 * 0.8 / 2)
-    step = global_step(plan, np.zeros(4, np.float32), np.ones(4, np.float32))
+    step = last_global_step(plan, np.zeros(4, np.float32), np.ones(4, np.float32))
     assert step is not None
     assert step.tolist() == pytest.approx([-5.0] * 4)
     silent = replace(plan, scenario=scenario(6, **GLOBAL))

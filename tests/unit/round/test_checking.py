@@ -14,7 +14,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import to_ring
 from securefl.methods.privacy.settling import settle
 from securefl.protocol.round.party.upload import Seams
-from securefl.protocol.round.server.features.checking import checks_of
+from securefl.protocol.round.server.features.checking import check_sums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ModelStepped, RoundDone, SumChecked
@@ -43,7 +43,7 @@ def opened(plan: RunPlan, cluster: int, members: int, noisy: int, signal: int = 
 
 def test_without_checks_nothing_is_said() -> None:
     plan = settled()
-    assert checks_of(plan, 0, [opened(plan, 0, 6, 6)]) == ()
+    assert check_sums(plan, 0, [opened(plan, 0, 6, 6)]) == ()
 
 
 @pytest.mark.parametrize("overrides", [(), PARTY])
@@ -57,7 +57,7 @@ def test_skippers_and_shouters_are_left_out_and_honest_sums_are_not(overrides: t
         opened(plan, 2, 6, 6, signal=loud),
         opened(plan, 3, 5, 5),
     ]
-    checked = checks_of(plan, 3, sums)
+    checked = check_sums(plan, 3, sums)
     assert [(one.round, one.reclustering, one.cluster, one.ok) for one in checked] == [
         (3, 0, 0, True),
         (3, 0, 1, False),
@@ -74,8 +74,8 @@ def test_the_survivors_count_and_not_the_planned_members() -> None:
     plan = settled("checks.kind=corrected")
     told = opened(plan, 0, 5, 5)
     untold = replace(told, survivors=NAMES[:8])
-    assert [one.ok for one in checks_of(plan, 0, [told])] == [True]
-    assert [one.ok for one in checks_of(plan, 0, [untold])] == [False]
+    assert [one.ok for one in check_sums(plan, 0, [told])] == [True]
+    assert [one.ok for one in check_sums(plan, 0, [untold])] == [False]
 
 
 def test_an_honest_signal_of_full_length_passes() -> None:
@@ -83,7 +83,7 @@ def test_an_honest_signal_of_full_length_passes() -> None:
     plan = settled(*PARTY, "checks.kind=corrected")
     assert plan.mechanism is not None
     each = int(plan.mechanism.rounding.norm / LENGTH**0.5)
-    checked = checks_of(plan, 0, [opened(plan, cluster, 6, 6, signal=6 * each) for cluster in range(20)])
+    checked = check_sums(plan, 0, [opened(plan, cluster, 6, 6, signal=6 * each) for cluster in range(20)])
     assert all(one.ok for one in checked)
 
 
@@ -101,7 +101,7 @@ def test_the_published_pair_looks_at_single_uploads() -> None:
     single = ("clustering.size=1", "secure_sum.threshold=1", "secure_sum.min_survivors=1")
     alone = ("secure_sum.colluders=0", "secure_sum.colluders_per_cluster=0", "secure_sum.k_anonymity=1")
     plan = settled(*single, *alone, "leakage.mode=report", "privacy.placement=local", "checks.kind=published")
-    checked = checks_of(plan, 0, [opened(plan, 0, 1, 1), opened(plan, 1, 1, 0)])
+    checked = check_sums(plan, 0, [opened(plan, 0, 1, 1), opened(plan, 1, 1, 0)])
     assert [one.ok for one in checked] == [True, False]
     assert checked[1].reason.startswith("published")
     assert checked[0].e_values == ()
@@ -116,7 +116,7 @@ def test_checks_without_noise_and_published_tests_of_sums_are_refused() -> None:
     plan = settled()
     bare = replace(plan, scenario=scenario(6, checks__kind="corrected", privacy__unit="none"), length=LENGTH)
     with pytest.raises(UsageError, match="no noise"):
-        checks_of(bare, 0, [opened(plan, 0, 6, 6)])
+        check_sums(bare, 0, [opened(plan, 0, 6, 6)])
 
 
 def test_a_round_goes_on_without_the_sum_that_failed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import CHOSE
-from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice, told_epsilon
+from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice, choices_epsilon
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.world import RUN, scenario
 
@@ -27,8 +27,8 @@ def test_a_restarted_party_knows_its_last_choice_of_this_run(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("choices", "rounds", "told"), [("1", "9", 1.5), ("3", "9", 4.5), ("9", "2", 3.0)])
 def test_what_choices_tell_adds_up_over_those_that_are_made(choices: str, rounds: str, told: float) -> None:
-    assert told_epsilon(scenario(12, **OPEN, groups__choices=choices, rounds=rounds)) == told
-    assert told_epsilon(scenario(12, groups__count="3", size="2")) is None
+    assert choices_epsilon(scenario(12, **OPEN, groups__choices=choices, rounds=rounds)) == told
+    assert choices_epsilon(scenario(12, groups__count="3", size="2")) is None
 
 
 @pytest.mark.parametrize("f", [0, 1])

@@ -44,7 +44,7 @@ from securefl.protocol.round.shared.reports import (
     RunEffect,
     StepReached,
 )
-from securefl.protocol.round.walk import to_consult
+from securefl.protocol.round.walk import reclusterings_to_consult
 from securefl.scenario.scenario import Scenario
 from tests.simulation.world import Node, Op, World, scenario
 
@@ -136,8 +136,8 @@ def test_only_reclusterings_with_enough_clusters_are_asked_for() -> None:
     ).plan
     empty = np.zeros(8, dtype=np.uint32)
     sums = [ClusterSum(r, j, (), (), empty) for r, j in ((0, 0), (0, 1), (2, 0), (2, 1), (2, 2))]
-    assert to_consult(plan, sums) == (2,)
-    assert to_consult(plan, sums[:2]) == to_consult(plan, []) == ()
+    assert reclusterings_to_consult(plan, sums) == (2,)
+    assert reclusterings_to_consult(plan, sums[:2]) == reclusterings_to_consult(plan, []) == ()
 
 
 def test_without_gradients_the_model_stays_and_the_run_goes_on() -> None:

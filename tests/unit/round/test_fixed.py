@@ -24,7 +24,7 @@ def without(parties: Iterable[str], *rounds: int) -> list[Op]:
 
 def planned(world: World) -> tuple[tuple[PartyId, ...], ...]:
     """The fixed clusters of a run in which everybody is there."""
-    seed = fixed_seed(world.plan.run, world.plan.drawn_digest)
+    seed = fixed_seed(world.plan.run, world.plan.draw_digest)
     (row,) = fixed_assignment(seed, world.parties, world.parties, 3, 2).clusters
     return row
 

@@ -17,7 +17,7 @@ from securefl.base.arrays import F64
 from securefl.base.ids import PartyId
 from securefl.methods.robust.rules.inner_product import InnerProduct
 from securefl.methods.robust.tolerance import rounds_remembered
-from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, faded
+from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credit_scores, fade_scores
 from securefl.protocol.round.server.stacking import RoundAggregate, aggregate_round
 from tests.tiers import examples
 from tests.unit.round.test_trust import LENGTH, SEED, A, B, C, D, plan_for, summed
@@ -55,7 +55,7 @@ def test_a_half_life_without_end_is_the_plain_sum_bit_by_bit(
         one, two = round_of(plain, scores, a), round_of(endless, scores, b)
         a, b = one.trust, two.trust
         assert list(a.scores.items()) == list(b.scores.items())
-        assert faded(a, endless).scores == faded(a, SUM).scores == a.scores
+        assert fade_scores(a, endless).scores == fade_scores(a, SUM).scores == a.scores
         assert one.kept == two.kept
         assert one.update is not None
         assert two.update is not None
@@ -70,7 +70,7 @@ def test_a_half_life_without_end_is_the_plain_sum_bit_by_bit(
 def test_round_by_round_it_is_the_closed_form(earned: F64, half_life: float) -> None:
     trust, rule = NO_TRUST, fading(half_life)
     for one in earned:
-        trust = credited(faded(trust, rule), [(A,)], np.array([one]))
+        trust = credit_scores(fade_scores(trust, rule), [(A,)], np.array([one]))
     ages = np.arange(len(earned))[::-1]
     expected = math.fsum(2.0 ** (-ages / half_life) * earned)
     assert trust.scores[A] == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -85,7 +85,7 @@ def test_it_fades_once_a_round_and_only_in_rounds_that_score_somebody() -> None:
     result = aggregate_round(plan, sums, weights, SEED, None, dict.fromkeys((0, 1), DOWN), trust)
     assert dict(result.trust.scores) == {A: 6.0, D: 2.0, B: 2.0, C: 2.0}
     assert aggregate_round(plan, sums, weights, SEED, None, {}, trust).trust is trust
-    tiny = credited(faded(trust, fading(5e-324)), [(A,)], np.array([3.0]))
+    tiny = credit_scores(fade_scores(trust, fading(5e-324)), [(A,)], np.array([3.0]))
     assert dict(tiny.scores) == {A: 3.0, D: 0.0}, "of a half-life of nothing only this round is left"
 
 
@@ -141,7 +141,9 @@ def test_under_noise_a_short_memory_misjudges_as_the_formula_says() -> None:
     for half_life, rounds in ((1.0, 8), (8.0, 48)):
         trust, rule = NO_TRUST, fading(half_life)
         for _ in range(rounds):
-            trust = credited(faded(trust, rule), alone, rng.standard_normal(2 * pairs) + apart * honest)
+            trust = credit_scores(
+                fade_scores(trust, rule), alone, rng.standard_normal(2 * pairs) + apart * honest
+            )
         scores = np.array([trust.scores[party] for party in parties])
         ratio = apart * math.sqrt(rounds_remembered(half_life) / 2)
         expected = math.erfc(ratio / math.sqrt(2)) / 2

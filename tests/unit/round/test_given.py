@@ -13,8 +13,8 @@ from securefl.methods.clustering.assignment import Assignment
 from securefl.protocol.kernel.effects import Enter, Send, SumsGiven, UpdateGiven
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release
-from securefl.protocol.round.shared.budget import NO_RELEASES, with_round
-from securefl.protocol.round.shared.leakage import sums_given
+from securefl.protocol.round.shared.budget import NO_RELEASES, add_round
+from securefl.protocol.round.shared.leakage import sums_by_model
 from securefl.protocol.round.shared.reports import RunEffect, SumOpened
 from securefl.protocol.round.shared.statement import model_digest
 from tests.simulation.world import World, scenario
@@ -61,7 +61,7 @@ def test_updates_and_sums_are_entered_before_they_leave(server: str, more: dict[
 def test_every_work_of_a_round_is_a_release() -> None:
     """At the server, too, which ends a run when budgets are spent."""
     plan, party = plan_of(private(reclusterings="3", clustering__new_work="true")), PartyId("p00")
-    assert dict(with_round(plan, NO_RELEASES, [party])) == {party: 3}
+    assert dict(add_round(plan, NO_RELEASES, [party])) == {party: 3}
 
 
 def test_sums_of_task_groups_are_of_the_models_of_their_groups() -> None:
@@ -70,10 +70,10 @@ def test_sums_of_task_groups_are_of_the_models_of_their_groups() -> None:
     clusters = ((names[:2], names[2:4], names[4:]),)
     alike = Assignment(names, clusters, tasks=(0, 1, 1))
     plan: Any = SimpleNamespace(length=4)
-    given = sums_given(plan, params, alike, names[:5], (0,))
+    given = sums_by_model(plan, params, alike, names[:5], (0,))
     first, second = model_digest(params[:4]), model_digest(params[4:])
     assert given == {first: (names[:2],), second: (names[2:4], names[4:5])}
-    assert sums_given(plan, params, Assignment(names, clusters), names[1:], (0,)) == {
+    assert sums_by_model(plan, params, Assignment(names, clusters), names[1:], (0,)) == {
         model_digest(params): (names[1:2], names[2:4], names[4:])
     }
-    assert sums_given(plan, params, alike, names, ()) == {}
+    assert sums_by_model(plan, params, alike, names, ()) == {}

@@ -10,8 +10,8 @@ import pytest
 from securefl.base.arrays import F32, F64
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import to_ring
-from securefl.protocol.round.server.group_start import models_at, parted, parts_after
-from securefl.protocol.round.server.group_sums import aggregate_groups, screened
+from securefl.protocol.round.server.group_start import is_split_due, model_count, split_models
+from securefl.protocol.round.server.group_sums import aggregate_groups, screen_sums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
@@ -69,7 +69,7 @@ def after(
         some, counts = slots(plan, model, means)
         sums, totals = [*sums, *some], totals | counts
     before = np.repeat(np.arange(3, dtype=np.float32), LENGTH)
-    made, speed = parted(plan, round_, before, np.full((1, 3 * LENGTH), moment), sums, DRAWN, totals)
+    made, speed = split_models(plan, round_, before, np.full((1, 3 * LENGTH), moment), sums, DRAWN, totals)
     assert before[LENGTH] == 1.0
     return made.reshape(3, -1), speed.reshape(3, -1)
 
@@ -80,11 +80,11 @@ def unmoved(models: F32) -> list[int]:
 
 def test_one_model_more_every_few_rounds() -> None:
     slow, fast, without = a_plan(), a_plan(groups__pace="1"), a_plan(groups__warmup="0")
-    assert [models_at(slow, round_) for round_ in range(8)] == [1, 1, 2, 2, 3, 3, 3, 3]
-    assert [models_at(fast, round_) for round_ in range(5)] == [1, 1, 2, 3, 3]
-    assert [models_at(without, round_) for round_ in range(2)] == [3, 3]
-    assert [round_ for round_ in range(20) if parts_after(slow, round_)] == [1, 3, 5, 7]
-    assert not any(parts_after(without, round_) for round_ in range(9))
+    assert [model_count(slow, round_) for round_ in range(8)] == [1, 1, 2, 2, 3, 3, 3, 3]
+    assert [model_count(fast, round_) for round_ in range(5)] == [1, 1, 2, 3, 3]
+    assert [model_count(without, round_) for round_ in range(2)] == [3, 3]
+    assert [round_ for round_ in range(20) if is_split_due(slow, round_)] == [1, 3, 5, 7]
+    assert not any(is_split_due(without, round_) for round_ in range(9))
 
 
 def test_a_model_moves_to_one_side_and_the_next_begins_at_the_other() -> None:
@@ -138,10 +138,10 @@ def test_a_group_most_of_whose_sums_hold_a_liar_is_learned_from_the_others() -> 
         plan = a_plan(aggregation__rule="{type='median'}", **({"groups__screen": screen} if screen else {}))
         (zero, first), (one, second) = slots(plan, 0, honest), slots(plan, 1, [*lies, A])
         sums, totals = [*zero, *one], first | second
-        result = aggregate_groups(plan, sums, DRAWN, np.zeros(plan.broadcast), totals)
+        result = aggregate_groups(plan, sums, DRAWN, np.zeros(plan.total_parameters), totals)
         assert result.update is not None
         made[screen] = result
-        left = screened(plan, sums, DRAWN, totals)
+        left = screen_sums(plan, sums, DRAWN, totals)
         assert set(result.rejected).isdisjoint(one.key for one in left)
         assert len(left) == (6 if screen else 8)
         assert result.update[LENGTH] == pytest.approx(8.0 if screen else -40.0, rel=0.02)
@@ -151,7 +151,7 @@ def test_a_group_most_of_whose_sums_hold_a_liar_is_learned_from_the_others() -> 
 def test_a_group_that_moves_far_as_a_whole_is_measured_by_its_shortest() -> None:
     plan = a_plan(groups__screen="2.0")
     (near, first), (far, second) = slots(plan, 0, noise(0, 6)), slots(plan, 1, [0.35 * A, 0.4 * A, 9 * A])
-    left = screened(plan, [*near, *far], DRAWN, first | second)
+    left = screen_sums(plan, [*near, *far], DRAWN, first | second)
     assert [one.key for one in left] == [one.key for one in (*near, *far[:2])]
 
 
@@ -161,8 +161,8 @@ def test_a_group_all_of_whose_sums_are_far_too_long_is_left_out_as_a_whole(scree
     usual, most = [A] * 6, screen**2
     for length, left in ((0.99 * most, 8), (1.01 * most, 6)):
         (near, first), (far, second) = slots(plan, 0, usual), slots(plan, 1, [length * A, length * A])
-        assert len(screened(plan, [*near, *far], DRAWN, first | second)) == left
+        assert len(screen_sums(plan, [*near, *far], DRAWN, first | second)) == left
 
 
 def test_without_sums_there_is_nothing_to_screen() -> None:
-    assert screened(a_plan(groups__screen="2.0"), [], DRAWN, {}) == []
+    assert screen_sums(a_plan(groups__screen="2.0"), [], DRAWN, {}) == []

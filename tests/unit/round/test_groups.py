@@ -12,13 +12,13 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.messages.rounds import SEATS
 from securefl.protocol.round.party.upload import Upload
-from securefl.protocol.round.shared.groups import draw_inside_groups, fits_groups, likeliest_group
+from securefl.protocol.round.shared.groups import draw_inside_groups, is_valid_group, likeliest_group
 from securefl.protocol.round.shared.slots import (
     counts_at,
-    counts_of,
+    counts_in,
     draw_seat,
     open_slots,
-    seats_of,
+    seats_in,
     slot_uploads,
 )
 from tests.simulation.world import World, scenario
@@ -43,9 +43,9 @@ def test_slots_of_honest_members_open_where_enough_are_in_them(groups: list[int]
     drawn = [draw_seat(InsecureSeededEntropy(at), group) for at, group in enumerate(groups)]
     made = [slot_uploads(plan, update, seat) for seat in drawn]
     totals = [np.add.reduce([one[place].ring for one in made]) for place in range(4)]
-    counts = counts_of(totals[0])
+    counts = counts_in(totals[0])
     assert counts == tuple(groups.count(group) for group in range(3))
-    assert seats_of(totals[0], len(groups)) == tuple(sorted(drawn))
+    assert seats_in(totals[0], len(groups)) == tuple(sorted(drawn))
     assert counts_at(sorted(drawn), 3) == counts
     assert open_slots(counts, len(groups), least) == tuple(g for g in range(3) if groups.count(g) >= least)
     for group in range(3):
@@ -64,7 +64,7 @@ def test_seats_that_cannot_be_are_none(taken: dict[int, int]) -> None:
     values = np.zeros(3 * SEATS, dtype=np.int64)
     for seat, members in taken.items():
         values[seat] = members
-    assert seats_of(to_ring(values, 32), 4) == ()
+    assert seats_in(to_ring(values, 32), 4) == ()
 
 
 @given(
@@ -84,7 +84,7 @@ def test_whoever_leaves_all_others_their_seats_lifts_a_count_by_its_own_at_most(
         values[places[at]] += lie
     # What the liars put in besides makes the sum right: whatever else they try closes the cluster.
     values[places[0]] += len(honest) + liars - values.sum()
-    seats = seats_of(to_ring(values, 64), len(honest) + liars)
+    seats = seats_in(to_ring(values, 64), len(honest) + liars)
     if not {places[at] for at in honest} <= set(seats):
         return
     for count, true in zip(counts_at(seats, 3), counts_at([places[at] for at in honest], 3), strict=True):
@@ -103,9 +103,9 @@ def test_the_least_loss_among_finite_ones() -> None:
 
 def test_hellos_state_a_group_where_groups_are_open_and_only_there() -> None:
     opened, hidden, plain = (plan_of(scenario(12, **kind)) for kind in (OPEN, HIDDEN, {}))
-    assert [fits_groups(opened, group) for group in (-1, 0, 2, 3)] == [False, True, True, False]
-    assert [fits_groups(hidden, group) for group in (-1, 0)] == [True, False]
-    assert [fits_groups(plain, group) for group in (-1, 0)] == [True, False]
+    assert [is_valid_group(opened, group) for group in (-1, 0, 2, 3)] == [False, True, True, False]
+    assert [is_valid_group(hidden, group) for group in (-1, 0)] == [True, False]
+    assert [is_valid_group(plain, group) for group in (-1, 0)] == [True, False]
 
 
 def test_parties_refuse_an_announcement_with_a_group_that_there_is_not(
@@ -113,7 +113,7 @@ def test_parties_refuse_an_announcement_with_a_group_that_there_is_not(
 ) -> None:
     """A liar names group 3 of 3, and a server lets it pass."""
     world = World(scenario(6, **OPEN), choose=lambda party, _round: 3 if party == "p05" else 0)
-    monkeypatch.setattr("securefl.protocol.round.server.gather.fits_groups", lambda _plan, _group: True)
+    monkeypatch.setattr("securefl.protocol.round.server.gather.is_valid_group", lambda _plan, _group: True)
     world.run()
     for name in world.parties[:-1]:
         assert any("p05 in group 3" in reject.reason for reject in world.nodes[name].rejects)

@@ -15,11 +15,11 @@ from securefl.methods.leakage.limits import LeakageLimits
 from securefl.protocol.round.shared.leakage import (
     Question,
     certified_prime_seed,
-    demands,
     first_crossing,
-    on_draws,
-    tried_draws,
-    withheld,
+    leakage_limits,
+    trial_sentences,
+    try_draws,
+    withheld_report,
 )
 from securefl.protocol.round.shared.plan import published_limits
 from securefl.protocol.round.shared.reports import SumsWithheld
@@ -33,7 +33,7 @@ REPORTING = msgspec.structs.replace(SAID, leakage="report")
 
 
 def sentences(made: Scenario) -> list[str]:
-    return [one.whole for one in on_draws(made)]
+    return [one.whole for one in trial_sentences(made)]
 
 
 def asked(**limits: object) -> Question:
@@ -43,7 +43,7 @@ def asked(**limits: object) -> Question:
 
 def test_demands_are_those_of_whoever_vetoes() -> None:
     one = msgspec.structs.replace(SAID, colluders=1, k_anonymity=3, leverage=250_000)
-    assert demands({P[0]: one, P[1]: REPORTING}) == {P[0]: LeakageLimits(3, 1, 0.25)}
+    assert leakage_limits({P[0]: one, P[1]: REPORTING}) == {P[0]: LeakageLimits(3, 1, 0.25)}
 
 
 def test_one_party_that_vetoes_is_enough() -> None:
@@ -60,12 +60,12 @@ def test_the_answer_does_not_hang_on_the_seed() -> None:
 
 def test_what_is_withheld_is_said() -> None:
     answer = asked().answer()
-    assert withheld(2, answer) == (
+    assert withheld_report(2, answer) == (
         SumsWithheld(2, (1,), ((P[0],),), "p00, its update follows from the sums"),
     )
     assert first_crossing(answer).startswith("p00")
     harmless = asked(**dict.fromkeys(P, REPORTING)).answer()
-    assert withheld(2, harmless) == ()
+    assert withheld_report(2, harmless) == ()
     assert first_crossing(harmless) == ""
 
 
@@ -78,7 +78,7 @@ def test_primes_after_the_certificate_follow_from_all_signatures() -> None:
 
 
 def test_draws_are_tried_before_a_run() -> None:
-    assert tried_draws(scenario(12, reclusterings="2")) == (2, 2, 2)
+    assert try_draws(scenario(12, reclusterings="2")) == (2, 2, 2)
     (line,) = sentences(scenario(12, reclusterings="2"))
     assert line.startswith("leakage ledger: 2 of 2 reclusterings may be opened in 3 tried draws")
 
@@ -101,7 +101,7 @@ def test_the_header_says_what_the_declared_colluders_find() -> None:
     ],
 )
 def test_where_there_is_no_choice_nothing_is_tried(sets: dict[str, str]) -> None:
-    assert tried_draws(scenario(12, **sets)) == ()
+    assert try_draws(scenario(12, **sets)) == ()
     assert not sentences(scenario(12, **sets))
 
 
@@ -115,6 +115,6 @@ def test_what_no_draw_allows_is_refused() -> None:
         secure_sum__colluders_per_cluster="1",
     )
     with pytest.raises(ConfigError) as caught:
-        tried_draws(made)
+        try_draws(made)
     assert caught.value.path == "clustering.reclusterings"
     assert "2, but 3 trial draws allow at most 1" in str(caught.value)

@@ -12,7 +12,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId
 from securefl.protocol.messages.rounds import SEATS, SlotCounts
 from securefl.protocol.round.party.phases import Counted
-from securefl.protocol.round.server.opening import due_now
+from securefl.protocol.round.server.opening import requested_instances
 from securefl.protocol.round.server.phases import Releasing
 from securefl.protocol.round.shared.groups import draw_inside_groups
 from securefl.protocol.round.shared.plan import published_limits
@@ -63,7 +63,7 @@ def test_an_honest_server_waits_for_slots_that_may_be_opened_only() -> None:
     releasing = [one.phase for one in hidden().taken if isinstance(one.phase, Releasing)]
     phase, counts = next((one, one.counts) for one in releasing if one.counts is not None)
     lone = next(one.cluster for one in counts if LONE in phase.view.assignment.clusters[0][one.cluster])
-    due = set(due_now(plan, phase))
+    due = set(requested_instances(plan, phase))
     assert due
     assert due <= phase.frozen.instances.keys()
     assert (FIRST_SLOT + 1, lone) in phase.frozen.instances

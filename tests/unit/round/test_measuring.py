@@ -9,7 +9,11 @@ import pytest
 
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Measured
-from securefl.protocol.round.server.features.measuring import end_by_metric, first_unused, judged
+from securefl.protocol.round.server.features.measuring import (
+    reason_by_metric,
+    record_metrics,
+    unused_metric_report,
+)
 from securefl.protocol.round.server.phases import Standing
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import MetricUnused, RoundDone
@@ -62,9 +66,9 @@ def after(plan: RunPlan, *rounds: RoundDone) -> tuple[Standing, list[MetricUnuse
     standing = BEGINNING
     for one in rounds:
         params = np.full(4, one.round, np.float32)
-        standing = judged(plan, replace(standing, round=one.round), params, one)
-        told += first_unused(plan, standing, one)
-        reason = end_by_metric(plan, standing, one)
+        standing = record_metrics(plan, replace(standing, round=one.round), params, one)
+        told += unused_metric_report(plan, standing, one)
+        reason = reason_by_metric(plan, standing, one)
     return standing, told, reason
 
 

@@ -51,10 +51,10 @@ def test_wanted_is_the_largest_number_whose_clusters_stay_small(data: st.DataObj
     except ConfigError:
         reject()
     for present in range(parties + 1):
-        wanted = plan.wanted(present)
+        wanted = plan.participants_of(present)
         feasible = [
             n
-            for n in range(plan.fewest, present + 1)
+            for n in range(plan.min_participants, present + 1)
             if max(cluster_sizes(n, size)) <= plan.limits.max_cluster_size
         ]
         assert wanted == max(feasible, default=0)
@@ -66,7 +66,7 @@ def test_wanted_is_the_largest_number_whose_clusters_stay_small(data: st.DataObj
 
 def test_a_count_or_fraction_is_an_upper_bound() -> None:
     plan = plan_of(scenario(20, participation__count="9"))
-    assert [plan.wanted(n) for n in (20, 9, 8, 3, 2)] == [9, 9, 8, 3, 0]
+    assert [plan.participants_of(n) for n in (20, 9, 8, 3, 2)] == [9, 9, 8, 3, 0]
 
 
 def test_by_hand() -> None:
@@ -74,7 +74,7 @@ def test_by_hand() -> None:
     plan = plan_of(scenario(12, size="4", threshold="3", min_survivors="3", server="active"))
     assert plan.limits.max_cluster_size == 5
     assert plan.limits.quorum == 7
-    assert [plan.wanted(n) for n in (12, 11, 10, 9, 8, 7, 6)] == [12, 10, 10, 9, 8, 0, 0]
+    assert [plan.participants_of(n) for n in (12, 11, 10, 9, 8, 7, 6)] == [12, 10, 10, 9, 8, 0, 0]
 
 
 @pytest.mark.parametrize(("absent", "taking_part"), [(0, 12), (1, 10), (2, 10), (3, 9), (4, 8)])

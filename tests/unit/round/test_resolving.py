@@ -11,8 +11,8 @@ from securefl.methods.leakage.unresolved import Given, UnresolvedRound
 from securefl.protocol.kernel.effects import ClustersClosed, Enter
 from securefl.protocol.messages.rounds import MAX_STATED, Hello, Limits, RoundOfRun, StatingHello
 from securefl.protocol.round.party.phases import PartyContext, Past
-from securefl.protocol.round.party.resolving import hear_statements, stating, with_release
-from securefl.protocol.round.shared.unresolved import silent_of
+from securefl.protocol.round.party.resolving import apply_statements, record_release, with_statements
+from securefl.protocol.round.shared.unresolved import max_silent_members
 from tests.simulation.world import RUN, scenario
 from tests.unit.round.samples import plan_of
 
@@ -25,7 +25,7 @@ MINE, THEIRS, SECOND = (P[0], P[1], P[2]), (P[3], P[4], P[5]), (P[0], P[3], P[4]
 @pytest.fixture
 def ctx() -> PartyContext:
     plan = plan_of(scenario(6, threshold="2", min_survivors="2"))
-    assert silent_of(plan) == 1
+    assert max_silent_members(plan) == 1
     return PartyContext(plan, ME, 10, None)  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def hello(*rounds: tuple[str, int]) -> Hello:
         commitment=D,
         limits=Limits(min_survivors=1, k_anonymity=2, leakage="report", colluders=0, leverage=1),
     )
-    return stating(Past(5, unreleased=rounds), plain)
+    return with_statements(Past(5, unreleased=rounds), plain)
 
 
 def entered(effects: object) -> list[ClustersClosed]:
@@ -63,7 +63,7 @@ def test_a_hello_without_statements_is_a_plain_one() -> None:
 
 
 def test_a_round_is_refunded_once_its_clusters_are_closed(ctx: PartyContext) -> None:
-    past, effects = hear_statements(ctx, past_of({MODEL: (MINE,)}), {P[1]: hello((RUN, 3))})
+    past, effects = apply_statements(ctx, past_of({MODEL: (MINE,)}), {P[1]: hello((RUN, 3))})
     assert entered(effects) == [ClustersClosed(RUN, 3, {MODEL: (MINE,)}, refunded=True)]
     assert past.unresolved == ()
     assert past.releases == 3
@@ -75,13 +75,13 @@ def test_statements_about_other_rounds_and_runs_close_nothing(
 ) -> None:
     before = past_of({MODEL: (MINE,)})
     hellos = {name: hello(stated) for name in P[1:] if stated[0]}
-    past, effects = hear_statements(ctx, before, hellos)
+    past, effects = apply_statements(ctx, before, hellos)
     assert effects == ()
     assert past == before
 
 
 def test_a_round_of_an_earlier_run_is_resolved_and_refunds_nothing_of_this_one(ctx: PartyContext) -> None:
-    past, effects = hear_statements(ctx, past_of({MODEL: (MINE,)}, "earlier"), {P[2]: hello(("earlier", 3))})
+    past, effects = apply_statements(ctx, past_of({MODEL: (MINE,)}, "earlier"), {P[2]: hello(("earlier", 3))})
     assert entered(effects) == [ClustersClosed("earlier", 3, {MODEL: (MINE,)}, refunded=True)]
     assert past.releases == 4
 
@@ -89,14 +89,14 @@ def test_a_round_of_an_earlier_run_is_resolved_and_refunds_nothing_of_this_one(c
 def test_all_clusters_of_the_party_must_be_closed_for_a_refund(ctx: PartyContext) -> None:
     """One reclustering whose sum may be open is enough to spend epsilon."""
     before = past_of({MODEL: (MINE, THEIRS, SECOND)})
-    past, effects = hear_statements(ctx, before, {P[1]: hello((RUN, 3))})
+    past, effects = apply_statements(ctx, before, {P[1]: hello((RUN, 3))})
     assert entered(effects) == [ClustersClosed(RUN, 3, {MODEL: (MINE,)}, refunded=False)]
     assert past.releases == 4
-    past, effects = hear_statements(ctx, past, {P[3]: hello((RUN, 3))})
+    past, effects = apply_statements(ctx, past, {P[3]: hello((RUN, 3))})
     assert entered(effects) == [ClustersClosed(RUN, 3, {MODEL: (SECOND,)}, refunded=True)]
     assert past.releases == 3
     # The cluster of others may still be open, and is not refunded a second time.
-    past, effects = hear_statements(ctx, past, {P[4]: hello((RUN, 3))})
+    past, effects = apply_statements(ctx, past, {P[4]: hello((RUN, 3))})
     assert entered(effects) == [ClustersClosed(RUN, 3, {MODEL: (THEIRS,)}, refunded=False)]
     assert (past.unresolved, past.releases) == ((), 3)
 
@@ -104,13 +104,13 @@ def test_all_clusters_of_the_party_must_be_closed_for_a_refund(ctx: PartyContext
 def test_an_own_release_resolves_its_round_only(ctx: PartyContext) -> None:
     before = past_of({MODEL: (MINE,)})
     before = replace(before, unreleased=((RUN, 2), (RUN, 3), ("earlier", 3)))
-    after = with_release(ctx, before, 3)
+    after = record_release(ctx, before, 3)
     assert after.unresolved == ()
     assert after.unreleased == ((RUN, 2), ("earlier", 3))
-    assert with_release(ctx, before, 2).unresolved == before.unresolved
+    assert record_release(ctx, before, 2).unresolved == before.unresolved
 
 
 def test_a_sum_of_all_members_needs_the_fewest_that_may_be_in_it() -> None:
     plan = plan_of(scenario(6, secure_sum__kind='"crypten"'))
     assert plan.sums.everyone
-    assert silent_of(plan) == plan.scenario.secure_sum.min_survivors - 1
+    assert max_silent_members(plan) == plan.scenario.secure_sum.min_survivors - 1

@@ -18,11 +18,11 @@ from securefl.protocol.round.server.features.checking import DpChecks
 from securefl.protocol.round.server.features.suspicion import (
     NO_SUSPICION,
     Suspicion,
+    count_void_draw,
     groups_of,
-    needed,
-    suspects_of,
-    voided,
-    weighed,
+    list_suspects,
+    naming_threshold,
+    update_evidence,
 )
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.draw import Draw
@@ -71,7 +71,7 @@ def after(
         if (r, j) not in lost
     ]
     checked = [SumChecked(0, *one.key, one.key not in failing, 0.5, "", E_VALUES) for one in sums]
-    return weighed(plan, before, draw, sums, checked)
+    return update_evidence(plan, before, draw, sums, checked)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_of_whom_evidence_is(overrides: tuple[str, ...], kind: str, groups: int,
     assert evidence_of(plan.scenario) == kind
     assert len(groups_of(plan)) == groups
     assert sorted(party for group in groups_of(plan) for party in group) == (list(NAMES) if groups else [])
-    stated = [one.whole for one in DpChecks().facts(plan.scenario)]
+    stated = [one.whole for one in DpChecks().header_sentences(plan.scenario)]
     lines = [one for one in stated if one.startswith("evidence over rounds: ")]
     assert lines == [] if line is None else line in lines[0]
     if kind == "none":
         assert after(plan, NO_SUSPICION, drawn(halves()), [(0, 0)]) == {}
     else:
-        assert needed(plan) == pytest.approx(math.log10(groups / 0.01))
+        assert naming_threshold(plan) == pytest.approx(math.log10(groups / 0.01))
 
 
 def test_presence_is_a_bet_on_everybody_who_was_drawn() -> None:
@@ -136,13 +136,13 @@ def test_nobody_is_blamed_by_rounds_that_end_where_the_blame_would_not_fall(tric
             sums = [(0, home)] if group[0] != victim else []
             evidence = after(plan, evidence, drawn(clusters), sums)
         elif trick == "void":
-            evidence = voided(plan, evidence, 0, NAMES)
-            evidence = voided(plan, evidence, 1, NAMES[1:])
+            evidence = count_void_draw(plan, evidence, 0, NAMES)
+            evidence = count_void_draw(plan, evidence, 1, NAMES[1:])
             evidence = after(plan, evidence, drawn(shuffled(), number=2), [(0, 0), (0, 1)])
         else:
             evidence = after(plan, evidence, drawn(clusters), [], lost=[(0, 0), (0, 1)])
     assert evidence[victim,].rounds == 300, "one bet a round"
-    assert all(suspect.highest < 2 for suspect in suspects_of(evidence)), "never 100 to 1"
+    assert all(suspect.highest < 2 for suspect in list_suspects(evidence)), "never 100 to 1"
 
 
 def test_whoever_always_deviates_is_named_and_nobody_else() -> None:
@@ -152,7 +152,7 @@ def test_whoever_always_deviates_is_named_and_nobody_else() -> None:
     for _ in range(60):
         clusters = halves([NAMES[i] for i in generator.permutation(12)])
         evidence = after(plan, evidence, drawn(clusters), [(0, j) for j in (0, 1) if bad in clusters[j]])
-    named = [one.parties for one in suspects_of(evidence) if one.highest >= needed(plan)]
+    named = [one.parties for one in list_suspects(evidence) if one.highest >= naming_threshold(plan)]
     assert named == [(bad,)]
 
 

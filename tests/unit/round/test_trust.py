@@ -19,10 +19,16 @@ from securefl.base.ids import PartyId
 from securefl.base.stack import ClusterMeans
 from securefl.methods.encoding.ring import to_ring
 from securefl.methods.robust.rules.inner_product import InnerProduct, inner_product, trust_gains
-from securefl.protocol.round.server.features.trust import NO_TRUST, Trust, credited, of_clusters, smoothed
-from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_of
+from securefl.protocol.round.server.features.trust import (
+    NO_TRUST,
+    Trust,
+    cluster_trust,
+    credit_scores,
+    smooth_gradients,
+)
+from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_sums
 from securefl.protocol.round.shared.plan import RunPlan
-from securefl.protocol.round.walk import to_consult
+from securefl.protocol.round.walk import reclusterings_to_consult
 from tests.simulation.world import scenario
 from tests.tiers import examples
 from tests.unit.round.samples import plan_of
@@ -117,12 +123,12 @@ def test_at_clusters_of_one_it_is_algorithm_3(
 
 
 def test_members_are_credited_undivided_and_clusters_count_by_their_survivors() -> None:
-    trust = credited(NO_TRUST, [(A, B), (C, D, E)], np.array([2.0, -1.0]))
-    trust = credited(trust, [(A, C), (B, E)], np.array([0.5, 0.0]))
+    trust = credit_scores(NO_TRUST, [(A, B), (C, D, E)], np.array([2.0, -1.0]))
+    trust = credit_scores(trust, [(A, C), (B, E)], np.array([0.5, 0.0]))
     assert dict(trust.scores) == {A: 2.5, B: 2.0, C: -0.5, D: -1.0, E: -1.0}
     clusters = [(A, C), (B,), (D, F)]
-    assert of_clusters(trust, InnerProduct(gamma=1), clusters).tolist() == [1.0, 2.0, -0.5]
-    assert of_clusters(trust, InnerProduct(gamma=1, members="min"), clusters).tolist() == [-0.5, 2.0, -1.0]
+    assert cluster_trust(trust, InnerProduct(gamma=1), clusters).tolist() == [1.0, 2.0, -0.5]
+    assert cluster_trust(trust, InnerProduct(gamma=1, members="min"), clusters).tolist() == [-0.5, 2.0, -1.0]
     assert dict(NO_TRUST.scores) == {}
 
 
@@ -137,7 +143,7 @@ def test_what_is_earned_in_one_reclustering_counts_in_the_choice_of_all() -> Non
     result = aggregate_round(plan, sums, weights, SEED, None, gradients)
     assert dict(result.trust.scores) == {A: 1 - 1.5, B: 1 + 3.5, C: 1 + 3.5, D: 1 - 1.5}
     assert result.kept == ((0, 0), (1, 0)), "of equal clusters the first, and then by trust"
-    later = credited(result.trust, [(A,)], np.array([-1.0]))
+    later = credit_scores(result.trust, [(A,)], np.array([-1.0]))
     again = aggregate_round(plan, sums, weights, SEED, None, gradients, later)
     assert again.kept == ((0, 1), (1, 0))
     assert result.update is not None
@@ -194,22 +200,22 @@ def test_sums_that_failed_a_check_count_as_zero_for_this_rule_and_not_at_all_for
     assert nothing.update is None
     everything = {(0, j) for j in range(4)}
     zeno = scenario(4, aggregation__rule="{ type = 'zeno++' }", data__server_per_class="2", **ALONE)
-    assert to_consult(plan, sums, everything) == (0,)
-    assert to_consult(plan_of(zeno, LENGTH), sums, everything) == ()
-    assert to_consult(plan_of(zeno, LENGTH), sums, {(0, 1)}) == (0,)
-    means = stack_of(mean, sums, weights, excluded={(0, 1)}).means
+    assert reclusterings_to_consult(plan, sums, everything) == (0,)
+    assert reclusterings_to_consult(plan_of(zeno, LENGTH), sums, everything) == ()
+    assert reclusterings_to_consult(plan_of(zeno, LENGTH), sums, {(0, 1)}) == (0,)
+    means = stack_sums(mean, sums, weights, excluded={(0, 1)}).means
     assert means[:, 0].tolist() == [2.0, 0.0, 4.0, 5.0]
 
 
 def test_momentum_goes_on_once_a_round_and_decides() -> None:
     rule = InnerProduct(gamma=0.5, momentum=0.75)
     first, second = np.array([8.0, 0.0, 0.0]), np.array([0.0, 4.0, 0.0])
-    trust, mixed = smoothed(NO_TRUST, rule, {0: first, 2: first})
+    trust, mixed = smooth_gradients(NO_TRUST, rule, {0: first, 2: first})
     assert {r: g.tolist() for r, g in mixed.items()} == {0: [2.0, 0.0, 0.0], 2: [2.0, 0.0, 0.0]}
-    trust, mixed = smoothed(trust, rule, {1: second})
+    trust, mixed = smooth_gradients(trust, rule, {1: second})
     assert mixed[1].tolist() == [1.5, 1.0, 0.0]
     assert trust.gradient is mixed[1]
-    assert smoothed(NO_TRUST, InnerProduct(gamma=0.5), {0: first}) == (NO_TRUST, {0: first})
+    assert smooth_gradients(NO_TRUST, InnerProduct(gamma=0.5), {0: first}) == (NO_TRUST, {0: first})
     assert "8." not in repr(trust)
     plan = plan_for(2, rule)
     sums = [summed(plan, 0, 0, [A], -first), summed(plan, 0, 1, [B], -second)]
@@ -246,8 +252,8 @@ def spoilt(play: Play, rule: InnerProduct) -> float:
             clusters = [tuple(names[i] for i in row) for row in rows.tolist()]
             stack = stack_with(scores[rows].mean(axis=1))
             if rule.select == "accumulated":
-                trust = credited(trust, clusters, trust_gains(stack, rule))
-                stack = stack_with(stack.means[:, 0], of_clusters(trust, rule, clusters))
+                trust = credit_scores(trust, clusters, trust_gains(stack, rule))
+                stack = stack_with(stack.means[:, 0], cluster_trust(trust, rule, clusters))
             shares[repetition, round_] = (rows[inner_product(stack, rule).kept] < play.byzantine).mean()
     return float(shares[:, -10:].mean())
 

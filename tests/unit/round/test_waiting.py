@@ -22,11 +22,17 @@ from securefl.protocol.kernel.machine import Event
 from securefl.protocol.messages.control import Here, Pause, RollCall
 from securefl.protocol.messages.rounds import Hello, Invite, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
-from securefl.protocol.round.party.machine import PAUSE_SECONDS, WITHOUT_IT, PartyMachine, patience
+from securefl.protocol.round.party.machine import INPUT_NOT_COUNTED, PAUSE_SECONDS, PartyMachine, patience
 from securefl.protocol.round.party.phases import Greeted
 from securefl.protocol.round.server.phases import Greeting, ServerPhase
-from securefl.protocol.round.server.waiting import GRACE, RETURN, Pace, due, least_answers
-from securefl.protocol.round.shared.allowance import allowed, vector_bytes
+from securefl.protocol.round.server.waiting import (
+    GRACE_SECONDS,
+    RECONNECT_SECONDS,
+    Pace,
+    least_answers,
+    step_end,
+)
+from securefl.protocol.round.shared.allowance import allowed_seconds, vector_bytes
 from securefl.protocol.round.shared.online import OTHERS_RETURN, OnlineClock
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import (
@@ -49,33 +55,33 @@ class TestDue:
     """Three of five have answered, after 1, 2 and 4 seconds; it is 10 + 4."""
 
     def test_without_hints_it_is_the_deadline(self) -> None:
-        assert due(100.0, {D, E}, {D}, {}, THREE, 2) == 100.0
+        assert step_end(100.0, {D, E}, {D}, {}, THREE, 2) == 100.0
 
     def test_nobody_missing_nothing_to_shorten(self) -> None:
-        assert due(100.0, set(), {D}, {E: 0.0}, THREE, 2) == 100.0
+        assert step_end(100.0, set(), {D}, {E: 0.0}, THREE, 2) == 100.0
 
     def test_too_few_answers_shorten_nothing(self) -> None:
-        assert due(100.0, {D, E}, {D}, {E: 0.0}, THREE, 4) == 100.0
+        assert step_end(100.0, {D, E}, {D}, {E: 0.0}, THREE, 4) == 100.0
 
     def test_twice_what_is_usual(self) -> None:
-        assert due(100.0, {D, E}, {D}, {E: 0.0}, THREE, 3) == 10 + 2 * 4
+        assert step_end(100.0, {D, E}, {D}, {E: 0.0}, THREE, 3) == 10 + 2 * 4
 
     def test_never_below_twice_the_median(self) -> None:
         slow = Pace(10.0, {A: 1.0, B: 8.0, C: 8.0}, 18.0)
-        assert due(100.0, {D}, {D}, {}, slow, 1) == 10 + 2 * 8
+        assert step_end(100.0, {D}, {D}, {}, slow, 1) == 10 + 2 * 8
 
     def test_a_moment_after_the_last_answer(self) -> None:
         last = Pace(10.0, {A: 1.0, B: 1.0, C: 50.0}, 60.0)
-        assert due(100.0, {D}, {D}, {}, last, 2) == 60 + GRACE
+        assert step_end(100.0, {D}, {D}, {}, last, 2) == 60 + GRACE_SECONDS
 
     def test_who_is_gone_has_time_to_come_back(self) -> None:
-        assert due(100.0, {D}, set(), {D: 30.0}, THREE, 3) == 30 + RETURN
+        assert step_end(100.0, {D}, set(), {D: 30.0}, THREE, 3) == 30 + RECONNECT_SECONDS
 
     def test_a_hint_never_lengthens(self) -> None:
-        assert due(15.0, {D}, {D}, {}, THREE, 3) == 15.0
+        assert step_end(15.0, {D}, {D}, {}, THREE, 3) == 15.0
 
     def test_a_step_of_its_own_beginning(self) -> None:
-        assert due(100.0, {D}, {D}, {}, THREE, 3, began=30.0) == 30 + 2 * 4
+        assert step_end(100.0, {D}, {D}, {}, THREE, 3, began=30.0) == 30 + 2 * 4
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ def test_a_dead_party_still_costs_nobody_the_deadline() -> None:
 def test_a_party_that_the_server_went_on_without_says_so_in_its_own_log() -> None:
     world = World(scenario(6, rounds="2"), ops=[Op("drop", "p05", "MaskedInput", 0)]).run()
     assert [len(done.survivors) for done in world.reports(RoundDone)] == [5, 6]
-    assert world.reports(SatOut, PartyId("p05")) == [SatOut(0, WITHOUT_IT)]
+    assert world.reports(SatOut, PartyId("p05")) == [SatOut(0, INPUT_NOT_COUNTED)]
     assert not any(world.reports(SatOut, name) for name in world.parties[:5])
 
 
@@ -191,55 +197,55 @@ def test_nothing_wakes_an_offline_server_and_what_is_complete_goes_on() -> None:
 class TestOnlineClock:
     def test_it_goes_with_the_other_clock_until_the_broker_is_lost(self) -> None:
         clock = OnlineClock()
-        assert clock.at(5.0) == 5.0
-        assert clock.told((WakeAt(7.0), WakeAt(None), WakeAt(math.inf))) == (
+        assert clock.read(5.0) == 5.0
+        assert clock.convert_alarms((WakeAt(7.0), WakeAt(None), WakeAt(math.inf))) == (
             WakeAt(7.0),
             WakeAt(None),
             WakeAt(None),
         )
 
     def test_it_stands_and_goes_on_when_the_others_can_be_back_too(self) -> None:
-        clock = OnlineClock().stopped(10.0)
-        assert clock.at(99.0) == 10.0
-        assert clock.told((WakeAt(12.0),)) == (WakeAt(None),)
-        assert clock.stopped(50.0) == clock
-        clock = clock.started(100.0)
-        assert clock.at(100.0) == clock.at(100.0 + OTHERS_RETURN) == 10.0
-        assert clock.at(100.0 + OTHERS_RETURN + 1.0) == 11.0
-        assert clock.told((WakeAt(12.0),)) == (WakeAt(100.0 + OTHERS_RETURN + 2.0),)
-        assert clock.started(200.0) == clock
+        clock = OnlineClock().stop(10.0)
+        assert clock.read(99.0) == 10.0
+        assert clock.convert_alarms((WakeAt(12.0),)) == (WakeAt(None),)
+        assert clock.stop(50.0) == clock
+        clock = clock.start(100.0)
+        assert clock.read(100.0) == clock.read(100.0 + OTHERS_RETURN) == 10.0
+        assert clock.read(100.0 + OTHERS_RETURN + 1.0) == 11.0
+        assert clock.convert_alarms((WakeAt(12.0),)) == (WakeAt(100.0 + OTHERS_RETURN + 2.0),)
+        assert clock.start(200.0) == clock
 
     def test_whoever_is_woken_is_woken_late_enough(self) -> None:
-        clock = OnlineClock().stopped(0.1).started(1e6 + 0.3).stopped(1e6 + 7.7).started(2e6 + 0.123)
+        clock = OnlineClock().stop(0.1).start(1e6 + 0.3).stop(1e6 + 7.7).start(2e6 + 0.123)
         for tenth in range(1, 200):
-            (woken,) = clock.told((WakeAt(8.0 + tenth / 10),))
+            (woken,) = clock.convert_alarms((WakeAt(8.0 + tenth / 10),))
             assert isinstance(woken, WakeAt)
             assert woken.when is not None
-            assert clock.at(woken.when) >= 8.0 + tenth / 10
+            assert clock.read(woken.when) >= 8.0 + tenth / 10
 
     def test_a_broker_that_breaks_connections_all_the_time_does_not_stop_it(self) -> None:
         """Cut off every five seconds, for one: it had stood still for the others' return, always."""
         clock, now = OnlineClock(), 0.0
         for _ in range(200):
-            clock = clock.stopped(now + 5.0).started(now + 6.0)
+            clock = clock.stop(now + 5.0).start(now + 6.0)
             now += 6.0
-        assert clock.at(now) >= 1200 / 3
+        assert clock.read(now) >= 1200 / 3
         # One that breaks now and then is waited for each time.
-        once = OnlineClock().stopped(100.0).started(101.0)
-        assert once.at(107.0) == 100.0
-        again = once.stopped(120.0).started(121.0)
-        assert again.at(127.0) == once.at(120.0) == 113.0
+        once = OnlineClock().stop(100.0).start(101.0)
+        assert once.read(107.0) == 100.0
+        again = once.stop(120.0).start(121.0)
+        assert again.read(127.0) == once.read(120.0) == 113.0
 
     def test_a_broker_that_is_lost_again_at_once_is_waited_for_again(self) -> None:
         """The others notice that it is back within six seconds of each outage that they could notice."""
-        clock = OnlineClock().stopped(10.0).started(40.0).stopped(40.2)
-        long = clock.started(70.2)
-        assert long.at(76.2) == 10.0
-        assert long.at(77.2) == 11.0
+        clock = OnlineClock().stop(10.0).start(40.0).stop(40.2)
+        long = clock.start(70.2)
+        assert long.read(76.2) == 10.0
+        assert long.read(77.2) == 11.0
         # A short one takes nothing of the time that they still had.
-        short = clock.started(40.7)
-        assert short.at(40.7 + 5.8) == 10.0
-        assert short.at(40.7 + 6.8) == 11.0
+        short = clock.start(40.7)
+        assert short.read(40.7 + 5.8) == 10.0
+        assert short.read(40.7 + 6.8) == 11.0
 
 
 def greeting(made: Any, length: int = 4) -> tuple[Any, Greeting, Effects]:
@@ -276,10 +282,10 @@ def test_a_large_model_has_the_time_that_it_needs() -> None:
     """94 MB at 1 MB/s: the parties could not have said hello within 20 s."""
     plan = plan_of(scenario(6), 23_500_000)
     assert vector_bytes(plan, "hello") == 94_000_000
-    assert allowed(plan, "hello") == 94.0
-    assert allowed(plan_of(scenario(6), 2_350_000), "hello") == 20.0
-    assert allowed(plan, "training") == 300.0
-    assert allowed(plan_of(scenario(6, deadlines__training="5"), 23_500_000), "training") == 94.0
+    assert allowed_seconds(plan, "hello") == 94.0
+    assert allowed_seconds(plan_of(scenario(6), 2_350_000), "hello") == 20.0
+    assert allowed_seconds(plan, "training") == 300.0
+    assert allowed_seconds(plan_of(scenario(6, deadlines__training="5"), 23_500_000), "training") == 94.0
     machine, phase, _ = greeting(scenario(6, deadlines__hello="1"), 1_000_000)
     _, effects = machine.step(phase, AllSent(500.0, 0, 0))
     assert effects[-1] == WakeAt(500.0 + 4.0)

@@ -139,7 +139,7 @@ def federation_of(
         for name in plan_of.parties
     }
     trainings = Trainings(one_by_one([{name: training(name) for name in parties}], root))
-    initial = np.zeros(plan_of.plan.broadcast, dtype=np.float32)
+    initial = np.zeros(plan_of.plan.total_parameters, dtype=np.float32)
     unused: torch.nn.Module = torch.nn.Identity()
     return SimulatedFederation(plan_of.plan, parties, trainings, unused, None, initial, consult)  # type: ignore[arg-type]
 

@@ -166,7 +166,7 @@ def test_dropout_exact_noise_after_dropouts() -> None:
         "checks.kind=corrected",
         f"behaviours=[{silent}, {SKIPPER}]",
     )
-    assert lab.plan.removable is not None
+    assert lab.plan.removable_noise is not None
     assert set(counted(lab)) > {3, 4}
     sizes = {len(seen.opened.members) for seen in lab.reports(SumOpened) if "p02" in seen.opened.members}
     assert sizes == {4, 5}

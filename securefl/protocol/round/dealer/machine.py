@@ -51,7 +51,7 @@ class DealerMachine:
         Raises:
             ConfigError: the sums have no dealer.
         """
-        self._sums = dealt_sums(scenario)
+        self._sums = sums_with_dealer(scenario)
         self._run = run
         self._roster = roster
         self._entropy = entropy
@@ -75,11 +75,11 @@ class DealerMachine:
         match event:
             case kernel.Received():
                 heard = replace(phase, paused=False) if phase.paused else phase
-                return kernel.guard(lambda: self._received(heard, event), phase)
+                return kernel.guard(lambda: self._handle_message(heard, event), phase)
             case kernel.DeadlinePassed():
                 return Ended(), (kernel.Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case kernel.Offline() | kernel.Online():
-                return phase, presence.linked(
+                return phase, presence.on_connection(
                     event, event.now + (machine.PAUSE_SECONDS if phase.paused else self._patience)
                 )
             case (
@@ -101,7 +101,7 @@ class DealerMachine:
         message = JoinRun(config_digest=self._digest, version=WIRE_VERSION, leader=wire.NOBODY, round=-1)
         return kernel.Send(SERVER, kernel.Place(-1), message)
 
-    def _received(
+    def _handle_message(
         self, phase: Dealing, event: kernel.Received[AnyMessage]
     ) -> tuple[DealerPhase, reports.Effects]:
         if event.sender != SERVER:
@@ -133,7 +133,7 @@ class DealerMachine:
         return replace(phase, dealt=phase.dealt | {place}), (*sent, report, awake)
 
 
-def dealt_sums(scenario: Scenario) -> secure_sum.SecureSum:
+def sums_with_dealer(scenario: Scenario) -> secure_sum.SecureSum:
     """Return the secure sum that the dealer deals for.
 
     Raises:

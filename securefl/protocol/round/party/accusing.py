@@ -6,7 +6,7 @@ from securefl.protocol.round.shared import charges
 from securefl.protocol.round.shared.statement import start_bytes
 
 
-def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
+def false_claim_evidence(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
     """Return a rejected claim with the signed values that it may contradict."""
     known, taken = past.verifying, [past.announced]
     if known is not None:
@@ -18,10 +18,10 @@ def false_claim(past: phases.Past, signed: charges.SignedClaim, contents: charge
         record=None if known is None else known.record,
         contents=contents,
     )
-    return charges.charge_bytes(claim)
+    return charges.encode_evidence(claim)
 
 
-def shown_opening(
+def opening_evidence(
     known: secure_sum.Repeatable, message: messages.OpeningProof, plain: bytes
 ) -> charges.ShownOpening:
     """Return the contents of an opening, with its secrets ``plain`` decrypted."""
@@ -37,7 +37,9 @@ def shown_opening(
     )
 
 
-def shown_step(verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes) -> charges.ShownStep:
+def step_evidence(
+    verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes
+) -> charges.ShownStep:
     """Return the contents of a step, with the model before it."""
     params = start_bytes(verifying.params, verifying.values)
     return charges.ShownStep(previous=previous, params=params, step=plain)

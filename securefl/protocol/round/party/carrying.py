@@ -12,13 +12,13 @@ from securefl.protocol.round.party.upload import Upload
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def carries(plan: RunPlan, what: str) -> bool:
+def has_carry(plan: RunPlan, what: str) -> bool:
     """Return True if the scenario carries ``what``: ``own`` or ``global``."""
     dp = plan.scenario.training.dp_sgd
     return dp is not None and dp.carry == what
 
 
-def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
+def last_global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     """Return minus the global model's last step over the server's learning rate (an uphill direction).
 
     Models are f32 ``(d,)``.
@@ -33,6 +33,6 @@ def global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     return step if np.isfinite(step).all() else None
 
 
-def own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
+def decode_own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
     """Return minus the opened sum of a cluster of one, noise included: f64 ``(d,)``, uphill."""
     return -plan.fixed_point.decode(encoding.from_ring(upload.ring[: plan.length]), weight)

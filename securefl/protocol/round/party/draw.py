@@ -12,28 +12,28 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.clustering import MAX_DRAWS, commitment, tells_groups, works_of
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.party import carrying, phases, resolving, verifying
-from securefl.protocol.round.server.group_start import models_at
+from securefl.protocol.round.server.group_start import model_count
 from securefl.protocol.round.shared import budget, choices, randomness, reports, statement
 from securefl.protocol.round.shared.additions.addition import NO_VALUES
-from securefl.protocol.round.shared.additions.catalogue import checked
+from securefl.protocol.round.shared.additions.catalogue import check_values
 from securefl.protocol.round.shared.atom_seed import atom_seed_of
 from securefl.protocol.round.shared.draw import Draw, draw_round, drawn_report, shortage, usable_samples
-from securefl.protocol.round.shared.groups import fits_groups, model_of
+from securefl.protocol.round.shared.groups import is_valid_group, model_of
 from securefl.protocol.round.shared.metric_atoms import (
     CONFLICT,
+    atoms_statement,
     is_in_conflict,
     metric_atoms,
-    statement_in,
 )
 from securefl.protocol.round.shared.missing import reason_to_leave
 
 MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one of a round."""
 
-UNSEEN = "it was away when the model was confirmed, and too few others say that they were not"
+MISSED_CONFIRMATION = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = phases.Informed | phases.Choosing | phases.Greeted
 """Phases in which only the model of the round is fixed."""
-SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal)
+RelayedT = TypeVar("RelayedT", messages.Hello, messages.Reveal)
 
 
 def on_model(
@@ -44,7 +44,7 @@ def on_model(
         again = statement.read_model(ctx.plan, message.params)
         if statement.model_digest(again, phase.past.values) == phase.model:
             return phase
-    if place.round <= phases.spent_in(phase):
+    if place.round <= phases.last_spent_round(phase):
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
         # Each round is three more draws of clusters, and the server need not complete it.
@@ -62,7 +62,7 @@ def on_best(
     Raises:
         PeerError: the model is unexpected or unknown, or has another length.
     """
-    if len(message.params) != 4 * ctx.plan.broadcast or ctx.plan.scenario.stop.metric is None:
+    if len(message.params) != 4 * ctx.plan.total_parameters or ctx.plan.scenario.stop.metric is None:
         raise PeerError(SERVER, f"sends a best model of {len(message.params)} bytes, which was not expected")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
     seen = frozenset[bytes]() if isinstance(phase, phases.Ended) else phase.past.seen
@@ -76,15 +76,15 @@ def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int,
     """Return the party's state for a round, with the model's step if momentum carries it."""
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
-    past = replace(phase.past, spent=phases.spent_in(phase))
-    if not carrying.carries(ctx.plan, "global"):
+    past = replace(phase.past, spent=phases.last_spent_round(phase))
+    if not carrying.has_carry(ctx.plan, "global"):
         return past
     if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
         # Another server invites to the same round: keep the model before it.
         return past
     # A party that missed the model before starts with zeros.
     last = None if past.model is None or past.model[0] != round_ - 1 else past.model[1]
-    step = None if last is None else carrying.global_step(ctx.plan, last, params)
+    step = None if last is None else carrying.last_global_step(ctx.plan, last, params)
     return replace(past, model=(round_, params), carry=step)
 
 
@@ -107,13 +107,13 @@ def on_invite(
     if ctx.me in message.excluded:
         return _sit_out(phase, "left out for a withheld nonce or a wrong secret")
     if budget.is_spent(ctx.plan, phase.past.releases, ctx.allowed):
-        made, allowed = phase.past.releases, budget.allowed_of(ctx.plan, ctx.allowed)
+        made, allowed = phase.past.releases, budget.allowed_releases(ctx.plan, ctx.allowed)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, phases.Choosing):
         return replace(phase, draw=place.attempt), ()
     if isinstance(phase, phases.Informed):
-        return _first_hello(ctx, phase, place.attempt)
-    return _greet(ctx, phase, place.attempt, phase.group, phase.groupless)
+        return _begin_hello(ctx, phase, place.attempt)
+    return _send_hello(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
 def _with_values(
@@ -125,26 +125,26 @@ def _with_values(
         PeerError: a value of the scenario is missing or outside its limits.
     """
     sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
-    values = checked(ctx.plan.scenario, sent)
+    values = check_values(ctx.plan.scenario, sent)
     model = statement.model_digest(phase.params, values)
     return replace(phase, past=replace(phase.past, values=values), model=model)
 
 
-def _first_hello(
+def _begin_hello(
     ctx: phases.PartyContext, phase: phases.Informed, draw: int
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Send the hello of a round, or choose a task group first."""
     named = phase.past.named
     if named is not None and named[0] == phase.round:
-        return _greet(ctx, phase, draw, *named[1:])
-    if choices.chooses(ctx.plan, phase.round, phase.past.choice):
-        there = models_at(ctx.plan, phase.round)
+        return _send_hello(ctx, phase, draw, *named[1:])
+    if choices.is_choosing(ctx.plan, phase.round, phase.past.choice):
+        there = model_count(ctx.plan, phase.round)
         choosing = phases.Choosing(phase.past, phase.round, draw, phase.params, phase.model)
         return choosing, (kernel.Choose(phase.round, phase.params[: there * ctx.plan.length]),)
-    return _greet(ctx, phase, draw, phase.past.choice.group)
+    return _send_hello(ctx, phase, draw, phase.past.choice.group)
 
 
-def invited_before(
+def is_repeated_invitation(
     ctx: phases.PartyContext,
     phase: phases.Choosing | phases.Greeted,
     place: kernel.Place,
@@ -164,24 +164,24 @@ def on_chosen(
     """
     if event.round != phase.round:
         return phase, ()
-    group = choices.answer(ctx.plan, phase.round, event.group, ctx.entropy)
+    group = choices.group_to_name(ctx.plan, phase.round, event.group, ctx.entropy)
     groupless = "" if event.group is not None else event.failure or "no task group was chosen"
     epsilon = ctx.plan.scenario.groups.choice_epsilon
     if epsilon is None:
-        return _greet(ctx, phase, phase.draw, group, groupless)
+        return _send_hello(ctx, phase, phase.draw, group, groupless)
     # Durable before it is sent: a restarted party must not answer the same question twice.
     kept = choices.KeptChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
     noted: reports.Effects = (
         kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
         kernel.Journal(phase.round, kernel.CHOSE + f"{kept.made} {kept.group}"),
     )
-    after, effects = _greet(
+    after, effects = _send_hello(
         ctx, replace(phase, past=replace(phase.past, choice=kept)), phase.draw, group, groupless
     )
     return after, (*noted, *effects)
 
 
-def _greet(
+def _send_hello(
     ctx: phases.PartyContext,
     phase: phases.Informed | phases.Choosing | phases.Greeted | phases.Revealed,
     draw: int,
@@ -195,11 +195,11 @@ def _greet(
         config_digest=ctx.plan.config_digest(),
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
-        atom_seed=phase.past.atom_seed or statement_in(ctx.plan, ctx.me, ctx.kept),
+        atom_seed=phase.past.atom_seed or atoms_statement(ctx.plan, ctx.me, ctx.kept),
         group=group if tells_groups(ctx.plan.scenario.groups) else messages.NO_GROUP,
         leader=phase.past.leader,
     )
-    hello = resolving.stating(phase.past, hello)
+    hello = resolving.with_statements(phase.past, hello)
     greeted = phases.Greeted(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
     )
@@ -210,7 +210,7 @@ def on_announce(
     ctx: phases.PartyContext, phase: phases.Greeted, place: kernel.Place, message: messages.Announce
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Check all hellos and reveal the nonce; all commitments are fixed by now."""
-    hellos = read_said(
+    hellos = read_relayed(
         ctx, kernel.Place(phase.round, attempt=phase.draw), place, message.hellos, messages.Hello
     )
     if hellos.get(ctx.me) != phase.hello:
@@ -218,7 +218,7 @@ def on_announce(
     _check_hellos(ctx, phase, hellos)
     reveal: messages.Reveal = messages.Reveal(nonce=phase.nonce)
     noted: reports.Effects = ()
-    (past, resolved), unseen = resolving.hear_statements(ctx, phase.past, hellos), None
+    (past, resolved), unseen = resolving.apply_statements(ctx, phase.past, hellos), None
     if ctx.plan.scenario.secure_sum.verified:
         known = past.link
         past, link, sure, noted = verifying.follow(ctx, past, place, message, phase.model)
@@ -265,7 +265,7 @@ def _check_hellos(
             raise PeerError(SERVER, f"announces {party}, which joined another server")
         if hello.limits != phase.hello.limits:
             raise PeerError(SERVER, f"announces {party} with other leakage limits than it configured")
-        if not fits_groups(ctx.plan, hello.group):
+        if not is_valid_group(ctx.plan, hello.group):
             raise PeerError(SERVER, f"announces {party} in group {hello.group}, which does not exist")
     if shortage(ctx.plan, hellos.keys(), _atom_seed_of(ctx, phase.past, hellos)) is not None:
         raise PeerError(SERVER, f"announces {len(hellos)} parties, too few for a round")
@@ -276,19 +276,22 @@ def on_reveals(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Recompute seed and clusters, draw this party's keys for each instance, and start training."""
     at = kernel.Place(phase.round, attempt=phase.draw)
-    reveals = read_said(ctx, at, place, message.reveals, messages.Reveal)
+    reveals = read_relayed(ctx, at, place, message.reveals, messages.Reveal)
     nonces = {p: r.nonce for p, r in reveals.items()}
-    certified = certified_draw(ctx, phase, nonces)
+    certified = compute_draw(ctx, phase, nonces)
     assignment = certified.assignment
     samples = {party: hello.samples for party, hello in phase.hellos.items()}
     drawn = kernel.Report(drawn_report(phase.round, certified, samples))
     past = replace(phase.past, atom_seed=certified.atom_seed)
     noted: reports.Effects = ()
     if phase.unseen is not None:
-        if not verifying.vouched(ctx, phase.unseen, reveals):
-            return phases.sit_out(phase, past), (drawn, kernel.Report(reports.SatOut(phase.round, UNSEEN)))
+        if not verifying.is_vouched_for(ctx, phase.unseen, reveals):
+            return phases.sit_out(phase, past), (
+                drawn,
+                kernel.Report(reports.SatOut(phase.round, MISSED_CONFIRMATION)),
+            )
         known = past.link
-        past, noted = verifying.accepted(past, phase.unseen)
+        past, noted = verifying.accept_link(past, phase.unseen)
         past, missing = resolving.count_missing(ctx, past, known, phase.unseen)
         noted = (*noted, *missing)
         if reason := reason_to_leave(past.outcomes):
@@ -297,7 +300,7 @@ def on_reveals(
         return phases.sit_out(phase, past), (
             *noted,
             drawn,
-            kernel.Report(reports.SatOut(phase.round, _not_drawn(ctx))),
+            kernel.Report(reports.SatOut(phase.round, _reason_not_drawn(ctx))),
         )
     counting = metric_atoms(ctx.plan, certified.atom_seed)
     if is_in_conflict(counting, ctx.kept, ctx.me):
@@ -308,7 +311,7 @@ def on_reveals(
         )
     clusters = resolving.drawn_clusters_of(ctx, phase.params, assignment)
     if resolving.is_blocked(ctx, past, clusters):
-        waiting = resolving.with_taken(ctx, past, phase.round)
+        waiting = resolving.record_taken_round(ctx, past, phase.round)
         return phases.sit_out(phase, waiting), (
             *noted,
             drawn,
@@ -388,7 +391,7 @@ def begin_instance(
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
 
 
-def certified_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
+def compute_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
     """Return the clusters and weights that follow from all nonces.
 
     Raises:
@@ -412,7 +415,7 @@ def _atom_seed_of(
     return atom_seed_of(ctx.plan, hellos, past.atom_seed)
 
 
-def _not_drawn(ctx: phases.PartyContext) -> str:
+def _reason_not_drawn(ctx: phases.PartyContext) -> str:
     clustering = ctx.plan.scenario.clustering
     if tells_groups(ctx.plan.scenario.groups):
         return "its task group is too small for a cluster, or more than clusters hold"
@@ -421,13 +424,13 @@ def _not_drawn(ctx: phases.PartyContext) -> str:
     return "not drawn for this round" if clustering.atoms == 1 else "its atom is not whole, or not drawn"
 
 
-def read_said(
+def read_relayed(
     ctx: phases.PartyContext,
     due: kernel.Place,
     place: kernel.Place,
     frames: Sequence[bytes],
-    kind: type[SaidT],
-) -> dict[PartyId, SaidT]:
+    kind: type[RelayedT],
+) -> dict[PartyId, RelayedT]:
     """Return each party's message of a kind, from relayed frames.
 
     Raises:
@@ -436,7 +439,7 @@ def read_said(
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")
-    said: dict[PartyId, SaidT] = {}
+    said: dict[PartyId, RelayedT] = {}
     for frame in frames:
         delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
         if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:

@@ -13,7 +13,7 @@ from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round.party import phases
 from securefl.protocol.round.shared import reports
 
-VOID: Final = "the server was started again, and the round is void"
+VOID_BY_RESTART: Final = "the server was started again, and the round is void"
 
 
 def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Send[messages.AnyMessage], ...]:
@@ -26,7 +26,7 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
         config_digest=ctx.plan.config_digest(),
         version=messages.WIRE_VERSION,
         leader=wire.NOBODY if past is None else past.leader,
-        round=_drawn(phase),
+        round=_last_drawn_round(phase),
     )
     joining: kernel.Send[messages.AnyMessage] = kernel.Send(SERVER, kernel.Place(-1), message)
     return (
@@ -34,7 +34,7 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
     )
 
 
-def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
+def is_from_idle_server(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
     """Return True if the message comes from a server in epoch 0, which leads nothing, and must be ignored.
 
     Such a server may call the roll, and end or pause the run of a party that follows none.
@@ -55,7 +55,7 @@ def asked_only(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMess
     return False
 
 
-def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhase, reports.Effects]:
+def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhase, reports.Effects]:
     """Follow the server of a later epoch, durably; leave the work of an earlier one.
 
     The last attestation is sent again: the earlier server may not have stored it.
@@ -72,7 +72,11 @@ def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhas
     noted: reports.Effects = (kernel.Journal(max(past.spent, 0), kernel.LEADS + session.hex()),)
     if known == wire.NOBODY:
         return replace(phase, past=past), noted
-    noted = (*noted, kernel.Report(reports.EpochFollowed(wire.epoch_of(session))), *_again(past))
+    noted = (
+        *noted,
+        kernel.Report(reports.EpochFollowed(wire.epoch_of(session))),
+        *_repeat_attestations(past),
+    )
     if isinstance(phase, phases.Greeted) and not phase.draw:
         return phases.Outside(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
     if isinstance(phase, phases.Endorsed):
@@ -82,10 +86,10 @@ def followed(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhas
         isinstance(phase, phases.Choosing) and not phase.draw
     ):
         return phases.Outside(past), noted
-    return phases.sit_out(phase, past), (*noted, kernel.Report(reports.SatOut(phase.round, VOID)))
+    return phases.sit_out(phase, past), (*noted, kernel.Report(reports.SatOut(phase.round, VOID_BY_RESTART)))
 
 
-def _again(past: phases.Past) -> reports.Effects:
+def _repeat_attestations(past: phases.Past) -> reports.Effects:
     """Return the party's attestations, which an earlier server may not have stored."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
@@ -95,7 +99,7 @@ def _again(past: phases.Past) -> reports.Effects:
     )
 
 
-def _drawn(phase: phases.PartyPhase) -> int:
+def _last_drawn_round(phase: phases.PartyPhase) -> int:
     """Return the last round whose draw this party saw, or that it left for good."""
     match phase:
         case phases.Ended():

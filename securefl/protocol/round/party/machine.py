@@ -13,12 +13,12 @@ from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.party import draw, following, phases, release, shares, sums
 from securefl.protocol.round.party.verifying import on_proof
 from securefl.protocol.round.shared import presence, reports
-from securefl.protocol.round.shared.allowance import extra
+from securefl.protocol.round.shared.allowance import extra_seconds
 from securefl.scenario import Scenario
 
 PAUSE_SECONDS = 86_400.0
 """Seconds that a party waits for a server that announced its restart."""
-WITHOUT_IT = "the server went on without what it sent: it came too late, or was lost on its way"
+INPUT_NOT_COUNTED = "the server went on without what it sent: it came too late, or was lost on its way"
 """Reason why a party that trained was not asked to release shares."""
 
 
@@ -42,9 +42,9 @@ class PartyMachine:
 
     def __init__(self, ctx: phases.PartyContext) -> None:
         self._ctx = ctx
-        self._patience = patience(ctx.plan.scenario) + 2 * ctx.plan.scenario.secure_sum.max_attempts * extra(
-            ctx.plan
-        )
+        self._patience = patience(
+            ctx.plan.scenario
+        ) + 2 * ctx.plan.scenario.secure_sum.max_attempts * extra_seconds(ctx.plan)
 
     def start(self, now: float) -> tuple[phases.PartyPhase, reports.Effects]:
         """Join the run."""
@@ -73,11 +73,11 @@ class PartyMachine:
         self, phase: phases.PartyPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
-        after, effects = self._taken(phase, event)
-        self._close_left(phase, after)
+        after, effects = self._handle_event(phase, event)
+        self._close_obsolete(phase, after)
         return after, effects
 
-    def _close_left(self, before: phases.PartyPhase, after: phases.PartyPhase) -> None:
+    def _close_obsolete(self, before: phases.PartyPhase, after: phases.PartyPhase) -> None:
         """Close computations that the step from ``before`` to ``after`` no longer needs."""
         kept = {id(one) for one in self._running(after)}
         for one in self._running(before):
@@ -89,7 +89,7 @@ class PartyMachine:
             if instance is not None:
                 yield from self._ctx.sums.member.running(instance)
 
-    def _taken(
+    def _handle_event(
         self, phase: phases.PartyPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         if isinstance(phase, phases.Ended):
@@ -98,11 +98,11 @@ class PartyMachine:
             case kernel.Received():
                 return self._from_network(phase, event)
             case kernel.Trained() | kernel.Chosen():
-                return self._worked(phase, event)
+                return self._handle_local_result(phase, event)
             case kernel.DeadlinePassed():
-                return self._woken(phase, event.now)
+                return self._handle_alarm(phase, event.now)
             case kernel.Offline() | kernel.Online():
-                return phase, presence.linked(event, self._wake(phase, event.now))
+                return phase, presence.on_connection(event, self._next_alarm(phase, event.now))
             case (
                 kernel.Evaluated()
                 | kernel.Consulted()
@@ -115,7 +115,7 @@ class PartyMachine:
             case _:
                 assert_never(event)
 
-    def _worked(
+    def _handle_local_result(
         self, phase: phases.PartyPhase, event: kernel.Trained | kernel.Chosen
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         """Handle the result of local work, if still needed."""
@@ -124,52 +124,56 @@ class PartyMachine:
             if isinstance(after, phases.Working):
                 return after, effects
             # The alarm marked the end of training; in other phases it means a silent server.
-            return after, (*effects, kernel.WakeAt(self._wake(after, event.now)))
+            return after, (*effects, kernel.WakeAt(self._next_alarm(after, event.now)))
         if isinstance(event, kernel.Chosen) and isinstance(phase, phases.Choosing):
             return draw.on_chosen(self._ctx, phase, event)
         return phase, ()
 
-    def awaited(self, phase: phases.PartyPhase) -> Collection[PartyId]:
+    def awaited_peers(self, phase: phases.PartyPhase) -> Collection[PartyId]:
         """Return the server, or nothing while the party holds its inputs until the common time."""
         holds = isinstance(phase, phases.Working) and phase.submit_at is not None
         return () if holds else (SERVER,)
 
-    def _woken(self, phase: phases.PartyPhase, now: float) -> tuple[phases.PartyPhase, reports.Effects]:
+    def _handle_alarm(
+        self, phase: phases.PartyPhase, now: float
+    ) -> tuple[phases.PartyPhase, reports.Effects]:
         """Handle an alarm: time to submit, a late training, or a silent server."""
         if isinstance(phase, phases.Working) and phase.submit_at is not None and now >= phase.submit_at:
             submitted, effects = sums.on_submit(self._ctx, phase, now)
             return submitted, (*effects, kernel.WakeAt(now + self._patience))
         if isinstance(phase, phases.Working) and phase.late_at is not None and now >= phase.late_at:
             without, effects = sums.on_late(self._ctx, phase, now)
-            return without, (*effects, kernel.WakeAt(self._wake(without, now)))
+            return without, (*effects, kernel.WakeAt(self._next_alarm(without, now)))
         if isinstance(phase, phases.Working) and phase.train_at is not None and now >= phase.train_at:
             begun, effects = draw.begin_training(self._ctx, phase, wait=False)
-            begun = self._begun(begun, now)
-            return begun, (*effects, kernel.WakeAt(self._wake(begun, now)))
+            begun = self._set_training_deadline(begun, now)
+            return begun, (*effects, kernel.WakeAt(self._next_alarm(begun, now)))
         return phases.Ended(), (kernel.Aborted(f"no word from the server for {self._patience:.0f} s"),)
 
     def _from_network(
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        now_at, noted = following.followed(phase, event.session) if event.sender == SERVER else (phase, ())
-        after, effects = kernel.guard(lambda: self._received(now_at, event), now_at)
+        now_at, noted = (
+            following.follow_session(phase, event.session) if event.sender == SERVER else (phase, ())
+        )
+        after, effects = kernel.guard(lambda: self._check_sender(now_at, event), now_at)
         refused = after is now_at and effects and isinstance(effects[0], kernel.Reject)
         effects = (*noted, *effects)
         if refused or isinstance(after, phases.Ended):
             return after, effects
         if isinstance(after, phases.Working) and not isinstance(phase, phases.Working):
-            after = self._timed(after, event.now)
+            after = self._set_round_times(after, event.now)
         elif (
             isinstance(after, phases.Working)
             and isinstance(phase, phases.Working)
             and after.untrained < phase.untrained
         ):
-            after = self._begun(after, event.now)
+            after = self._set_training_deadline(after, event.now)
         if after.past.paused is not isinstance(event.message, messages.Pause):
             after = replace(after, past=replace(after.past, paused=not after.past.paused))
-        return after, (*effects, kernel.WakeAt(self._wake(after, event.now)))
+        return after, (*effects, kernel.WakeAt(self._next_alarm(after, event.now)))
 
-    def _timed(self, phase: phases.Working, now: float) -> phases.Working:
+    def _set_round_times(self, phase: phases.Working, now: float) -> phases.Working:
         """Set the times of a round whose clusters have just been drawn."""
         scenario = self._ctx.plan.scenario
         submit, deadlines = scenario.submit_seconds, scenario.deadlines
@@ -179,14 +183,14 @@ class PartyMachine:
             return replace(phase, late_at=now + scenario.training_seconds)
         return replace(phase, submit_at=now + submit)
 
-    def _begun(self, phase: phases.Working, now: float) -> phases.Working:
+    def _set_training_deadline(self, phase: phases.Working, now: float) -> phases.Working:
         """Give a late training its full time, as the server does."""
         begun = replace(phase, train_at=None)
         if phase.late_at is None:
             return begun
         return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
-    def _wake(self, phase: phases.PartyPhase, now: float) -> float:
+    def _next_alarm(self, phase: phases.PartyPhase, now: float) -> float:
         """Return the time of the next alarm: submission, training, or server silence."""
         paused = not isinstance(phase, phases.Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
@@ -203,11 +207,11 @@ class PartyMachine:
         if isinstance(message, messages.BestModel):
             return phase, draw.on_best(self._ctx, phase, place, message)
         after = draw.on_model(self._ctx, phase, place, message)
-        return after, (kernel.Report(reports.SatOut(phase.round, WITHOUT_IT)),) if isinstance(
+        return after, (kernel.Report(reports.SatOut(phase.round, INPUT_NOT_COUNTED)),) if isinstance(
             phase, phases.Working
         ) else ()
 
-    def _told(
+    def _handle_server_notice(
         self, phase: phases.PartyPhase, message: messages.Here | messages.RollCall | messages.Pause
     ) -> reports.Effects:
         """Handle a message about the server itself."""
@@ -221,35 +225,37 @@ class PartyMachine:
             case _:
                 assert_never(message)
 
-    def _received(
+    def _check_sender(
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         if event.sender != SERVER:
             raise PeerError(event.sender, "parties accept messages of the server only")
-        return (phase, ()) if following.asked_only(phase, event) else self._understood(phase, event)
+        return (
+            (phase, ()) if following.is_from_idle_server(phase, event) else self._handle_message(phase, event)
+        )
 
-    def _understood(
+    def _handle_message(
         self, phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
         if isinstance(event.message, SumMessage):
-            return _summing(self._ctx, phase, event.place, event.message)
+            return _handle_sum_message(self._ctx, phase, event.place, event.message)
         if isinstance(event.message, messages.NotForParties):
             what = type(event.message).__name__
             raise PeerError(SERVER, f"sends {what}, which is not for parties")
         match event.message:
             case (messages.Here() | messages.RollCall() | messages.Pause()) as message:
-                return phase, self._told(phase, message)
+                return phase, self._handle_server_notice(phase, message)
             case messages.Goodbye(reason=reason, aborted=aborted):
                 return phases.Ended(), (kernel.Aborted(reason) if aborted else kernel.Finished(reason),)
             case (messages.ModelAnnounce() | messages.BestModel()) as message:
                 return self._on_model(phase, event.place, message)
             case (messages.Invite() | messages.Announce() | messages.Reveals()) as message:
-                return _drawing(self._ctx, phase, event.place, message)
+                return _handle_draw_message(self._ctx, phase, event.place, message)
             case _:
                 assert_never(event.message)
 
 
-def _verifying(
+def _handle_proof(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: Proof
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Handle a proof, in any phase."""
@@ -271,12 +277,12 @@ SumMessage = (
 )
 
 
-def _drawing(
+def _handle_draw_message(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: DrawMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Handle a message of the draw of clusters."""
     match message, phase:
-        case messages.Invite(), phases.Choosing() | phases.Greeted() if draw.invited_before(
+        case messages.Invite(), phases.Choosing() | phases.Greeted() if draw.is_repeated_invitation(
             ctx, phase, place, message
         ):
             return phase, ()
@@ -293,18 +299,18 @@ def _drawing(
         case _, phases.Outside(past=phases.Past(spent=spent)) if place.round == spent:
             # Broadcast: also received by parties that sit this round out.
             return phase, ()
-    raise _untimely(phase, place, message)
+    raise _untimely_error(phase, place, message)
 
 
-def _summing(
+def _handle_sum_message(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: SumMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Handle a message of the secure sums, from key lists to proofs."""
     if isinstance(message, Proof):
-        return _verifying(ctx, phase, place, message)
+        return _handle_proof(ctx, phase, place, message)
     if isinstance(message, messages.SumToMember | messages.Retry):
         if not isinstance(phase, phases.Working):
-            raise _untimely(phase, place, message)
+            raise _untimely_error(phase, place, message)
         return sums.on_instance_message(ctx, phase, place, message)
     match message, phase:
         case messages.Freeze(), phases.Working():
@@ -312,11 +318,11 @@ def _summing(
         case messages.SlotCounts(), phases.Counted():
             return shares.on_counts(ctx, phase, place, message)
         case messages.Certificate(), _:
-            return _certified(ctx, phase, place, message)
-    raise _untimely(phase, place, message)
+            return _handle_certificate(ctx, phase, place, message)
+    raise _untimely_error(phase, place, message)
 
 
-def _certified(
+def _handle_certificate(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.Certificate
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release shares, resend them, or ignore another party's certificate."""
@@ -326,16 +332,18 @@ def _certified(
         case phases.Outside(past=phases.Past(spent=at, released=phases.Released() as said)) if (
             place.round == at == said.round
         ):
-            return shares.released_again(phase, said)
+            return shares.resend_release(phase, said)
         case (
             phases.Working(round=at) | phases.Counted(round=at) | phases.Outside(past=phases.Past(spent=at))
         ) if place.round == at:
             # Broadcast: a party outside the survivor set owes no shares.
             return phase, ()
-    raise _untimely(phase, place, message)
+    raise _untimely_error(phase, place, message)
 
 
-def _untimely(phase: phases.PartyPhase, place: kernel.Place, message: DrawMessage | SumMessage) -> PeerError:
+def _untimely_error(
+    phase: phases.PartyPhase, place: kernel.Place, message: DrawMessage | SumMessage
+) -> PeerError:
     return PeerError(
         SERVER,
         f"sends {type(message).__name__} of round {place.round} to a party that is"

@@ -322,7 +322,7 @@ def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
     return Outside(replace(past or phase.past, spent=phase.round))
 
 
-def spent_in(phase: PartyPhase) -> int:
+def last_spent_round(phase: PartyPhase) -> int:
     """Return the last round that this party will not start again."""
     match phase:
         case Outside() | Informed():

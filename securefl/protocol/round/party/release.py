@@ -12,7 +12,7 @@ from securefl.methods import clustering
 from securefl.methods.leakage import Admission, Given, crossed_together, doubtful_members, join_releases
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.party import carrying, phases
-from securefl.protocol.round.party.resolving import with_release
+from securefl.protocol.round.party.resolving import record_release
 from securefl.protocol.round.party.shares import release
 from securefl.protocol.round.party.sums import submitted_instances
 from securefl.protocol.round.shared import leakage, reports
@@ -39,7 +39,7 @@ def on_freeze(
     )
     instances = submitted_instances(ctx, phase)
     if ctx.me not in survivors:
-        if not _helps(ctx, phase, instances, survivors):
+        if not _holds_needed_shares(ctx, phase, instances, survivors):
             return phases.sit_out(phase), (
                 frozen,
                 kernel.Report(reports.SatOut(phase.round, "not in the survivor set")),
@@ -50,16 +50,16 @@ def on_freeze(
     if instances is None:
         raise PeerError(SERVER, "lists this party as a survivor, although it has not sent all of its inputs")
     _check_survivors(ctx, phase, survivors)
-    question = _question(ctx, phase, survivors)
+    question = _ledger_question(ctx, phase, survivors)
     admission = question.answer()
     if not admission.admitted:
-        raise _crossed(admission)
-    given = leakage.sums_given(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
+        raise _limit_error(admission)
+    given = leakage.sums_by_model(ctx.plan, phase.params, phase.assignment, survivors, admission.admitted)
     instances = {key: i for key, i in instances.items() if key[0] in admission.admitted}
     _check_attempts(instances, message)
     stated = _check_receipts(ctx, phase, instances, survivors, message, admission)
-    commitments = _commitments(ctx, phase, instances, survivors, message, admission, stated)
-    if (repeats := _crossed_by_repeats(ctx, phase.past, given, phase.round)) is not None:
+    commitments = _check_commitments(ctx, phase, instances, survivors, message, admission, stated)
+    if (repeats := _reason_from_repeats(ctx, phase.past, given, phase.round)) is not None:
         return phases.sit_out(phase), (frozen, kernel.Report(reports.SatOut(phase.round, repeats)))
     statement = _statement(ctx, phase, survivors, commitments)
     certified: CertifiedRound | None = None
@@ -67,7 +67,7 @@ def on_freeze(
         certified = CertifiedRound(phase.round, statement, phase.drawn, survivors, commitments)
     endorsed = phases.Endorsed(
         phase.past,
-        _after(ctx, phase, given, certified, instances, survivors),
+        _state_after_release(ctx, phase, given, certified, instances, survivors),
         phase.round,
         statement,
         survivors,
@@ -77,7 +77,7 @@ def on_freeze(
         instances,
         phase.seat,
     )
-    told: reports.Effects = (frozen, *map(kernel.Report, leakage.withheld(phase.round, admission)))
+    told: reports.Effects = (frozen, *map(kernel.Report, leakage.withheld_report(phase.round, admission)))
     if ctx.plan.limits.quorum is None:
         outside, effects = release(ctx, endorsed)
         return outside, (*told, *effects)
@@ -88,7 +88,7 @@ def on_freeze(
     return endorsed, (*told, kernel.Send(SERVER, kernel.Place(phase.round), endorse))
 
 
-def _after(
+def _state_after_release(
     ctx: phases.PartyContext,
     phase: phases.Working,
     given: Given,
@@ -97,7 +97,7 @@ def _after(
     survivors: frozenset[PartyId],
 ) -> phases.Past:
     """Return the party's state after its release."""
-    after = with_release(ctx, phase.past, phase.round)
+    after = record_release(ctx, phase.past, phase.round)
     after = replace(after, given=join_releases(after.given, given))
     if certified is not None:
         sums = {key: secure_sum.repeatable(instance, survivors) for key, instance in instances.items()}
@@ -112,8 +112,10 @@ def _after(
         after = replace(
             after, verifying=phases.Verifying(certified, phase.params, sums, record, values=phase.past.values)
         )
-    if carrying.carries(ctx.plan, "own") and ctx.me in survivors:
-        after = replace(after, carry=carrying.own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me]))
+    if carrying.has_carry(ctx.plan, "own") and ctx.me in survivors:
+        after = replace(
+            after, carry=carrying.decode_own_upload(ctx.plan, phase.uploads[-1], phase.weights[ctx.me])
+        )
     return after
 
 
@@ -135,7 +137,7 @@ def _statement(
     return statement if commitments is None else bound_statement(statement, commitments.values())
 
 
-def _helps(
+def _holds_needed_shares(
     ctx: phases.PartyContext,
     phase: phases.Working,
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent] | None,
@@ -188,7 +190,7 @@ def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -
     return replace(phase, after=replace(phase.after, verifying=kept))
 
 
-def _question(
+def _ledger_question(
     ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]
 ) -> leakage.Question:
     """Return the question to the ledger: all published limits, and this party's own."""
@@ -202,7 +204,7 @@ def _question(
     )
 
 
-def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
+def _reason_from_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
     Only the party's own account counts. Accounts differ, so it sits out and the certificate stays. Honest
@@ -212,7 +214,7 @@ def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given,
     if own is None:
         return None
     seed = ctx.entropy.child("ledger of repeats", round_).draw(32)
-    known = doubtful_members(with_release(ctx, past, round_).unresolved, ctx.me)
+    known = doubtful_members(record_release(ctx, past, round_).unresolved, ctx.me)
     found = crossed_together(past.given, now, own, seed, known)
     if not found:
         return None
@@ -222,7 +224,7 @@ def _crossed_by_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given,
     )
 
 
-def _crossed(admission: Admission) -> PeerError:
+def _limit_error(admission: Admission) -> PeerError:
     return PeerError(
         SERVER, f"asks to open sums that exceed the leakage limits: {leakage.first_crossing(admission)}"
     )
@@ -269,7 +271,7 @@ def _check_receipts(
     self-mask seed. Survivors are those of the cluster as assigned. One that a retry left out would be missing
     from this sum only: the difference of two reclusterings' totals would be its update.
     """
-    stated = _stated(ctx, instances, message, admission)
+    stated = _read_receipts(ctx, instances, message, admission)
     for key, instance in instances.items():
         held = {instance.setup.members[owner] for owner in instance.sharers}
         alive = survivors.intersection(phase.assignment.clusters[key[0]][key[1]])
@@ -290,7 +292,7 @@ def _check_receipts(
     return stated
 
 
-def _commitments(
+def _check_commitments(
     ctx: phases.PartyContext,
     phase: phases.Working,
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
@@ -323,7 +325,7 @@ def _commitments(
     return commitments
 
 
-def _stated(
+def _read_receipts(
     ctx: phases.PartyContext,
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     message: messages.Freeze,
@@ -336,7 +338,7 @@ def _stated(
         key = (delivery.place.reclustering, delivery.place.cluster)
         instance = instances.get(key)
         if delivery.place.reclustering in admission.withheld:
-            raise _crossed(admission)
+            raise _limit_error(admission)
         if (
             instance is None
             or delivery.place != instance.setup.place

@@ -14,9 +14,9 @@ from securefl.protocol import kernel, messages
 from securefl.protocol.round.party import phases
 from securefl.protocol.round.shared import missing
 from securefl.protocol.round.shared.chain import ChainLink
-from securefl.protocol.round.shared.leakage import repeat_limits, sums_given
+from securefl.protocol.round.shared.leakage import repeat_limits, sums_by_model
 from securefl.protocol.round.shared.reports import Effects
-from securefl.protocol.round.shared.unresolved import silent_of
+from securefl.protocol.round.shared.unresolved import max_silent_members
 
 BLOCKED = (
     "a sum with its update on the same model may have been opened in an earlier round, without its shares;"
@@ -29,23 +29,27 @@ def drawn_clusters_of(
 ) -> leakage.Given:
     """Return all clusters of a round as drawn, by digest of their updates' model."""
     every = range(len(assignment.clusters))
-    return sums_given(ctx.plan, params, assignment, assignment.participants, every)
+    return sums_by_model(ctx.plan, params, assignment, assignment.participants, every)
 
 
-def with_input(ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: leakage.Given) -> phases.Past:
+def record_input(
+    ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: leakage.Given
+) -> phases.Past:
     """Return the state of a party about to send its masked input of a round."""
-    one = leakage.UnresolvedRound(ctx.plan.run, round_, drawn, silent_of(ctx.plan), frozenset({ctx.me}))
-    return with_taken(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
+    one = leakage.UnresolvedRound(
+        ctx.plan.run, round_, drawn, max_silent_members(ctx.plan), frozenset({ctx.me})
+    )
+    return record_taken_round(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
 
 
-def with_taken(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
+def record_taken_round(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
     """Return the state of a party that watches the chain of models, if any, for a round."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
     return replace(past, taken=(*past.taken, round_))
 
 
-def with_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
+def record_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
     """Return the state of a party that releases a round's shares, and so knows its sums."""
     return replace(
         past,
@@ -65,7 +69,7 @@ def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given
     return not own.isdisjoint(leakage.unresolved_models(past.unresolved, ctx.me))
 
 
-def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
+def with_statements(past: phases.Past, hello: messages.Hello) -> messages.Hello:
     """Return the hello with the rounds in which this party has released nothing.
 
     It can no longer release: the keys to its share boxes existed only in the phase that it left.
@@ -79,7 +83,7 @@ def stating(past: phases.Past, hello: messages.Hello) -> messages.Hello:
     return messages.StatingHello(**fields, unreleased=rounds)
 
 
-def hear_statements(
+def apply_statements(
     ctx: phases.PartyContext, past: phases.Past, hellos: Mapping[PartyId, messages.Hello]
 ) -> tuple[phases.Past, Effects]:
     """Read the statements of all hellos; enter the clusters that they close.
@@ -91,7 +95,7 @@ def hear_statements(
     left, effects, releases = list[leakage.UnresolvedRound](), list[kernel.Enter](), past.releases
     refunds = set[tuple[str, int]]()
     for one in past.unresolved:
-        heard, closed = one.hear(_stating(one, hellos))
+        heard, closed = one.hear(_parties_stating(one, hellos))
         if closed:
             refunded = bool(one.clusters_of(ctx.me)) and not heard.clusters_of(ctx.me)
             effects.append(kernel.Enter(kernel.ClustersClosed(one.run, one.round, closed, refunded)))
@@ -128,7 +132,9 @@ def count_missing(
     return replace(past, outcomes=missing.with_outcomes(past.outcomes, found), taken=()), entered
 
 
-def _stating(one: leakage.UnresolvedRound, hellos: Mapping[PartyId, messages.Hello]) -> frozenset[PartyId]:
+def _parties_stating(
+    one: leakage.UnresolvedRound, hellos: Mapping[PartyId, messages.Hello]
+) -> frozenset[PartyId]:
     """Return the parties that state that they released nothing in this round."""
     wanted = (one.run, one.round)
     return frozenset(

@@ -22,7 +22,7 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
     outside = phases.sit_out(phase, phase.after)
     entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.given)),)
     if not clustering.hides_groups(ctx.plan.scenario.groups):
-        message, effects = _released(
+        message, effects = _seal_shares(
             ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
         )
         said = phases.Released(phase.round, message, outside.past.leader)
@@ -37,11 +37,11 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
         phase.seat,
         {key: i for key, i in phase.instances.items() if key[0] != clustering.COUNTS},
     )
-    _, effects = _released(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
+    _, effects = _seal_shares(ctx, phase.round, phase.statement, phase.survivors, counts, noted=entered)
     return waiting, effects
 
 
-def released_again(phase: phases.Outside, said: phases.Released) -> tuple[phases.Outside, reports.Effects]:
+def resend_release(phase: phases.Outside, said: phases.Released) -> tuple[phases.Outside, reports.Effects]:
     """Resend the same sealed shares to a later server, once to each."""
     leader = phase.past.leader
     if leader == said.leader:
@@ -75,11 +75,11 @@ def on_counts(
     if not chosen:
         return outside, (told,)
     statement = slots_statement(phase.statement, message.seats)
-    _, effects = _released(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
+    _, effects = _seal_shares(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
     return outside, (told, *effects)
 
 
-def _released(
+def _seal_shares(
     ctx: phases.PartyContext,
     round_: int,
     statement: bytes,
@@ -100,11 +100,11 @@ def _released(
         *noted,
         kernel.Journal(round_, "released"),
         kernel.Send(SERVER, kernel.Place(round_), message),
-        kernel.Report(_given(ctx, round_, instances, released)),
+        kernel.Report(_release_report(ctx, round_, instances, released)),
     )
 
 
-def _given(
+def _release_report(
     ctx: phases.PartyContext,
     round_: int,
     among: Mapping[reports.ClusterKey, secure_sum.InputSent],

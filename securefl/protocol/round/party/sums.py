@@ -10,12 +10,12 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.party import draw, phases
-from securefl.protocol.round.party.resolving import with_input
+from securefl.protocol.round.party.resolving import record_input
 from securefl.protocol.round.party.upload import Occasion, make_upload
 from securefl.protocol.round.shared import metric_atoms, randomness, reports
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
-from securefl.protocol.round.shared.unresolved import silent_of
+from securefl.protocol.round.shared.unresolved import max_silent_members
 
 
 def on_instance_message(
@@ -41,10 +41,10 @@ def on_instance_message(
         return _on_retry(ctx, phase, key, place, instance, message)
     entropy = randomness.instance_entropy(ctx.entropy, place)
     step = ctx.sums.member.receive(instance, message, ctx.plan.roster, entropy)
-    after = phase if step.phase is instance else _with(phase, key, step.phase)
+    after = phase if step.phase is instance else _with_instance(phase, key, step.phase)
     after, more = _submit(ctx, after, key)
     after, training = draw.begin_training(ctx, after)
-    return after, (*_said(step), *more, *training)
+    return after, (*_step_effects(step), *more, *training)
 
 
 def on_trained(
@@ -59,11 +59,11 @@ def on_trained(
     if event.round != phase.round:
         return phase, ()
     if phase.submit_at is not None:
-        return _kept(ctx, phase, event)
+        return _keep_result(ctx, phase, event)
     if work != len(phase.uploads):
         return phase, ()
-    update, lost = _sendable(ctx, phase, event)
-    update = metric_atoms.with_counted_metrics(ctx.plan, phase.counting, ctx.me, update)
+    update, lost = _values_to_send(ctx, phase, event)
+    update = metric_atoms.with_allowed_metrics(ctx.plan, phase.counting, ctx.me, update)
     own = model_of(ctx.plan, phase.params, phase.group)
     entropy = randomness.update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
@@ -80,8 +80,8 @@ def on_trained(
     if lost:
         effects.insert(0, (kernel.Report(reports.NothingLearned(phase.round, work, lost)),))
     if work == 0:
-        effects.insert(0, _entered(ctx, phase))
-        phase = replace(phase, past=with_input(ctx, phase.past, phase.round, phase.clusters))
+        effects.insert(0, _record_submission(ctx, phase))
+        phase = replace(phase, past=record_input(ctx, phase.past, phase.round, phase.clusters))
     if clustering.hides_groups(ctx.plan.scenario.groups):
         seat = draw_seat(entropy, phase.group)
         current = replace(phase, uploads=slot_uploads(ctx.plan, upload, seat), seat=seat)
@@ -95,14 +95,14 @@ def on_trained(
     return current, tuple(effect for group in effects for effect in group)
 
 
-def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
+def _record_submission(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
     """Record the update durably before the first masked input.
 
     A restarted party must not submit a second update, nor metrics in other atoms, ever.
     """
     seed, atoms = phase.past.atom_seed, phase.counting
     works = clustering.works_of(ctx.plan.scenario.clustering)
-    given = kernel.UpdateGiven(phase.round, works, seed, phase.clusters, silent_of(ctx.plan))
+    given = kernel.UpdateGiven(phase.round, works, seed, phase.clusters, max_silent_members(ctx.plan))
     return (
         *((kernel.Journal(phase.round, kernel.ATOMS + seed.hex()),) if seed else ()),
         *(
@@ -115,7 +115,7 @@ def _entered(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects
     )
 
 
-def _kept(
+def _keep_result(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.Working, reports.Effects]:
     """Keep the result of a training, unencoded, and start the next."""
@@ -166,9 +166,11 @@ def on_submit(
     return current, tuple(effect for group in effects for effect in group)
 
 
-def _sendable(ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained) -> tuple[F64, str]:
+def _values_to_send(
+    ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
+) -> tuple[F64, str]:
     """Return the values to send, f64 ``(d + w,)``, and the reason if they are zeros."""
-    nothing = np.zeros(ctx.plan.brought, dtype=np.float64)
+    nothing = np.zeros(ctx.plan.upload_length, dtype=np.float64)
     if phase.groupless:
         # It trains all the same, so that the answer takes as long as any other.
         return nothing, phase.groupless
@@ -195,9 +197,9 @@ def _on_retry(
     _check_retry(ctx, place, instance, members)
     if ctx.me not in members:
         # The other instances may have waited for this one.
-        return draw.begin_training(ctx, _with(phase, key, None))
+        return draw.begin_training(ctx, _with_instance(phase, key, None))
     fresh, advert = draw.begin_instance(ctx, place, members, instance.setup.binding, phase.weights)
-    return _with(phase, key, fresh), (kernel.Send(SERVER, place, advert),)
+    return _with_instance(phase, key, fresh), (kernel.Send(SERVER, place, advert),)
 
 
 def _check_retry(
@@ -230,18 +232,18 @@ def _submit(
         return phase, ()
     without = ctx.seams.without(instance.setup.certain, phase.round)
     entropy = randomness.instance_entropy(ctx.entropy, instance.setup.place)
-    ring = phase.uploads[work].ring[: ctx.plan.words(key[0])]
+    ring = phase.uploads[work].ring[: ctx.plan.sum_length(key[0])]
     step = ctx.sums.member.submit(instance, ring, entropy, without)
-    return (phase, ()) if step is None else (_with(phase, key, step.phase), _said(step))
+    return (phase, ()) if step is None else (_with_instance(phase, key, step.phase), _step_effects(step))
 
 
-def _said(step: secure_sum.MemberStep) -> reports.Effects:
+def _step_effects(step: secure_sum.MemberStep) -> reports.Effects:
     place = step.phase.setup.place
     refused = () if step.refused is None else (kernel.Reject(step.refused.culprit, step.refused.reason),)
     return (*refused, *(kernel.Send(SERVER, place, message) for message in step.said))
 
 
-def _with(
+def _with_instance(
     phase: phases.Working, key: reports.ClusterKey, instance: secure_sum.MemberPhase | None
 ) -> phases.Working:
     return replace(phase, instances={**phase.instances, key: instance})

@@ -37,11 +37,11 @@ def _update_unchanged(update: F64, _occasion: Occasion) -> F64:
     return update
 
 
-def _clipped(update: F64, bound: float | None, _occasion: Occasion) -> F64:
+def _clip(update: F64, bound: float | None, _occasion: Occasion) -> F64:
     return encoding.clip_l2(update, bound)
 
 
-def _rounded(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> encoding.Encoded:
+def _round_to_grid(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> encoding.Encoded:
     mechanism = plan.mechanism
     if mechanism is None:
         return plan.fixed_point.encode(values, entropy)
@@ -64,7 +64,7 @@ def _shares_unchanged(shares: messages.ReleasedShares, _round: int) -> messages.
     return shares
 
 
-def _said_unchanged(said: F64, _occasion: Occasion) -> F64:
+def _metrics_unchanged(said: F64, _occasion: Occasion) -> F64:
     return said
 
 
@@ -78,9 +78,9 @@ class Seams:
 
     update: Callable[[F64, Occasion], F64] = _update_unchanged
     """f64 update before the clip, shape (d,)."""
-    clip: Callable[[F64, float | None, Occasion], F64] = _clipped
+    clip: Callable[[F64, float | None, Occasion], F64] = _clip
     """Clip: update and the scenario's L2 bound, None for no bound."""
-    encode: Encode = _rounded
+    encode: Encode = _round_to_grid
     """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
     noise: Callable[[I64, Occasion], I64] = _noise_unchanged
     """Privacy noise about to be added, i64 steps; not called without noise."""
@@ -89,7 +89,7 @@ class Seams:
     round."""
     encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
-    said: Callable[[F64, Occasion], F64] = _said_unchanged
+    said: Callable[[F64, Occasion], F64] = _metrics_unchanged
     """f64 metrics of the received model, in samples; not called without metrics."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
     """Shares about to be sealed to the server, and the round."""
@@ -119,11 +119,11 @@ def make_upload(
     ``weight`` is public, in (0, 1]. Rounding and noise are drawn once from ``entropy``, of this party, round
     and work.
     """
-    expect(update, "update", np.float64, (plan.brought,))
+    expect(update, "update", np.float64, (plan.upload_length,))
     sent = seams.update(update[: plan.length], occasion)
     bound = plan.scenario.encoding.clip
     clipped = seams.clip(
-        sent / catalogue.unit_of(occasion.values), None if bound == "none" else bound, occasion
+        sent / catalogue.encoded_unit(occasion.values), None if bound == "none" else bound, occasion
     )
     encoded = seams.encode(plan, clipped * weight, entropy.child("rounding"), occasion)
     values, mechanism = encoded.values, plan.mechanism
@@ -132,5 +132,5 @@ def make_upload(
     values = seams.encoded(values, occasion)
     metrics, bits = update[plan.length :], plan.limits.ring_bits
     said = seams.said(metrics, occasion) if metrics.size else metrics
-    words = catalogue.encoded(plan.scenario, bits, Contribution(sent, said, occasion.values), entropy)
+    words = catalogue.encode_words(plan.scenario, bits, Contribution(sent, said, occasion.values), entropy)
     return Upload(encoding.to_ring(np.concatenate((values, *words)), bits), encoded.saturated)

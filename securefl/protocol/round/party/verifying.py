@@ -36,19 +36,19 @@ def on_proof(
     link = chain.link_of(ctx.plan.run, message.claim)
     try:
         if isinstance(message, messages.OpeningProof):
-            signed, contents, repeat = _opening(ctx, verifying, link, place, message)
+            signed, contents, repeat = _read_opening_proof(ctx, verifying, link, place, message)
         else:
-            signed, contents, repeat = _step(ctx, verifying, last, link, place, message)
+            signed, contents, repeat = _read_step_proof(ctx, verifying, last, link, place, message)
     except PeerError as error:
         raise UnsignedError(error.culprit, error.reason) from error
     try:
         check_claim(verifying.certified, last, message.claim)
-        _check_only(verifying, link)
+        _check_single_result(verifying, link)
         repeat()
     except RoundingError:
         raise
     except PeerError as error:
-        error.evidence = accusing.false_claim(past, signed, contents())
+        error.evidence = accusing.false_claim_evidence(past, signed, contents())
         raise
     places = (*verifying.places, place)
     after = replace(past, verifying=replace(verifying, attested=link.root, places=places, signed=signed))
@@ -71,15 +71,15 @@ def follow(
         raise PeerError(SERVER, "starts a round without the chain of its model")
     signed = signed_claim.check_announced(message, place, model, ctx.plan.roster, ctx.plan.run)
     try:
-        after, link, sure, noted = _followed(ctx, past, message, model)
+        after, link, sure, noted = _check_link(ctx, past, message, model)
     except PeerError as error:
         announced = Announced(model=model, attests=message.attests)
-        error.evidence = accusing.false_claim(past, signed, announced)
+        error.evidence = accusing.false_claim_evidence(past, signed, announced)
         raise
     return replace(after, announced=signed), link, sure, noted
 
 
-def _followed(
+def _check_link(
     ctx: phases.PartyContext, past: phases.Past, message: messages.ChainedAnnounce, model: bytes
 ) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
     link = chain.link_of(ctx.plan.run, message.claim)
@@ -98,11 +98,13 @@ def _followed(
         return past, link, False, ()
     check_claim(verifying.certified, last, message.claim)
     chain.check_attests(ctx.plan, verifying.certified, link, message.attests)
-    followed, noted = accepted(past, link)
+    followed, noted = accept_link(past, link)
     return followed, link, True, noted
 
 
-def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
+def accept_link(
+    past: phases.Past, link: chain.ChainLink
+) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
     """Accept a link as confirmed, durably before it is sent."""
     after = replace(past, link=link, verifying=None)
     round_ = max(link.claim.round, 0)
@@ -112,7 +114,7 @@ def accepted(past: phases.Past, link: chain.ChainLink) -> tuple[phases.Past, tup
     )
 
 
-def vouched(
+def is_vouched_for(
     ctx: phases.PartyContext, link: chain.ChainLink, reveals: Mapping[PartyId, messages.Reveal]
 ) -> bool:
     """Return True if more than q others state that the link is confirmed: one is honest."""
@@ -123,12 +125,14 @@ def vouched(
     return saying > ctx.plan.scenario.secure_sum.colluders
 
 
-def _check_only(verifying: phases.Verifying, link: chain.ChainLink) -> None:
+def _check_single_result(verifying: phases.Verifying, link: chain.ChainLink) -> None:
     if verifying.attested not in {b"", link.root}:
         raise PeerError(SERVER, f"signed two results of round {link.claim.round}")
 
 
-def _unsealed(ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Place, sealed: bytes) -> bytes:
+def _open_sealed(
+    ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Place, sealed: bytes
+) -> bytes:
     if ctx.identity is None:
         raise UsageError("this party was made without its keys")
     try:
@@ -141,7 +145,7 @@ _Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
 """Signed claim of a proof, its contents as evidence, and the check that it may fail."""
 
 
-def _opening(
+def _read_opening_proof(
     ctx: phases.PartyContext,
     verifying: phases.Verifying,
     link: chain.ChainLink,
@@ -152,19 +156,19 @@ def _opening(
     known = verifying.instances.get(key)
     if known is None or place != kernel.Place(certified.round, *key):
         raise PeerError(SERVER, f"proves a sum of cluster {key}, which this party is not in")
-    plain = _unsealed(ctx, link, place, message.sealed)
+    plain = _open_sealed(ctx, link, place, message.sealed)
     vectors = secure_sum.proven_vectors(known, message.vectors)
     frames = message.adverts, message.receipts
     contents = secure_sum.opening_contents(known.setup, known.sharers, plain, frames, vectors.digests)
-    signed = _signed(ctx, place, message, contents)
+    signed = _check_signed_claim(ctx, place, message, contents)
     return (
         signed,
-        lambda: accusing.shown_opening(known, message, plain),
+        lambda: accusing.opening_evidence(known, message, plain),
         lambda: repeat_sum(ctx.plan, certified, known, message, plain, vectors),
     )
 
 
-def _step(
+def _read_step_proof(
     ctx: phases.PartyContext,
     verifying: phases.Verifying,
     last: chain.ChainLink,
@@ -175,17 +179,17 @@ def _step(
     certified, params = verifying.certified, verifying.params
     if place != kernel.Place(certified.round) or ctx.me not in chain.committee(ctx.plan, certified):
         raise PeerError(SERVER, "sends a proof to a party outside the committee")
-    plain = _unsealed(ctx, link, place, message.sealed)
-    signed = _signed(ctx, place, message, signed_claim.step_contents(plain))
+    plain = _open_sealed(ctx, link, place, message.sealed)
+    signed = _check_signed_claim(ctx, place, message, signed_claim.step_contents(plain))
     state = last.claim.state
     return (
         signed,
-        lambda: accusing.shown_step(verifying, last.claim, plain),
+        lambda: accusing.step_evidence(verifying, last.claim, plain),
         lambda: repeat_step(ctx.plan, certified, link.claim, state, params, plain),
     )
 
 
-def _signed(
+def _check_signed_claim(
     ctx: phases.PartyContext,
     place: kernel.Place,
     message: messages.OpeningProof | messages.StepProof,

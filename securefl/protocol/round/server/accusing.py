@@ -10,17 +10,19 @@ from securefl.protocol.round.shared import charges
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def two_words(plan: RunPlan, phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> bytes:
+def equivocation_evidence(
+    plan: RunPlan, phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
+) -> bytes:
     """Return a rejected message with an earlier conflicting one of its sender, or empty."""
     if isinstance(event.message, messages.Attest | messages.Endorse | messages.Receipt) and event.signed:
-        for frame in _earlier(phase, event):
+        for frame in _earlier_frames(phase, event):
             known = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
             if charges.contradiction(known.place, known.message, event.place, event.message):
-                return charges.charge_bytes(charges.TwoWords(first=frame, second=event.signed))
+                return charges.encode_evidence(charges.TwoWords(first=frame, second=event.signed))
     return b""
 
 
-def bad_deal(
+def bad_shares_evidence(
     plan: RunPlan,
     instance: secure_sum.CollectingInputs,
     survivors: frozenset[PartyId],
@@ -31,10 +33,12 @@ def bad_deal(
     if error.culprit not in instance.setup.members:
         return b""
     dealt = plan.sums.server.dealt(instance, survivors, releases, PartyId(error.culprit))
-    return b"" if dealt is None else charges.charge_bytes(dealt)
+    return b"" if dealt is None else charges.encode_evidence(dealt)
 
 
-def _earlier(phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]) -> Iterator[bytes]:
+def _earlier_frames(
+    phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
+) -> Iterator[bytes]:
     """Yield the stored frames of the same party."""
     party, place = event.sender, event.place
     if isinstance(phase, phases.Certifying) and party in phase.endorsements:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from securefl.base.ids import PartyId
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.server import phases
-from securefl.protocol.round.server.freeze import eligible
-from securefl.protocol.round.server.waiting import due, least_answers
+from securefl.protocol.round.server.freeze import eligible_survivors
+from securefl.protocol.round.server.waiting import least_answers, step_end
 from securefl.protocol.round.shared import reports
 
 
@@ -18,12 +18,12 @@ def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> 
     return isinstance(instance, secure_sum.Lost)
 
 
-def due_of(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
+def attempt_end(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
     """Return when an instance's step ends: at its deadline, or earlier by hints."""
-    return due_in(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
+    return attempt_end_of(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
 
 
-def due_in(
+def attempt_end_of(
     ctx: phases.ServerContext,
     phase: phases.Summing,
     instance: secure_sum.ServerPhase,
@@ -32,8 +32,8 @@ def due_in(
 ) -> float:
     """Return the same for an instance outside the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
-    pace = phase.paces.get(step_of(instance), standing.session.pace)
-    return due(
+    pace = phase.paces.get(step_kind(instance), standing.session.pace)
+    return step_end(
         deadline,
         instance.missing,
         standing.late,
@@ -44,7 +44,7 @@ def due_in(
     )
 
 
-def step_of(instance: secure_sum.ServerPhase) -> str:
+def step_kind(instance: secure_sum.ServerPhase) -> str:
     """Return the kind of an instance's step, which takes equally long in all."""
     return type(instance).__name__
 
@@ -58,17 +58,17 @@ def on_complaint(
 ) -> tuple[phases.Summing, reports.Effects]:
     """Start over without accuser and accused: opening boxes is the only proof of a fault."""
     key, sender = (event.place.reclustering, event.place.cluster), event.sender
-    over = not instance.missing or event.now >= due_of(ctx, phase, key)
+    over = not instance.missing or event.now >= attempt_end(ctx, phase, key)
     accused, sums = PartyId(message.accused), ctx.plan.sums
     found = sums.server.complaint(instance, sender, accused, over=over)
     if isinstance(found, secure_sum.Lost):
-        return _with(phase, key, found, event.now, event.now), (report_lost(found),)
+        return _with_instance(phase, key, found, event.now, event.now), (lost_report(found),)
     rejected = kernel.Reject(accused, f"accused by {sender} of {sums.bad} in {found.setup.describe()}")
     after, effects = _start_over(ctx, phase, key, found, frozenset({sender, accused}), event.now)
     return after, (rejected, *effects)
 
 
-def without_missing(
+def retry_without_missing(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Summing, reports.Effects]:
     """Retry each instance that needs all of its members, without those that will not survive.
@@ -78,7 +78,7 @@ def without_missing(
     missing.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
-    phase, flat = _without_unfinished(phase, now)
+    phase, flat = _give_up_unfinished(phase, now)
     waiting = {
         key: i
         for key, i in phase.instances.items()
@@ -87,7 +87,7 @@ def without_missing(
     counted = {key: i.names(i.counted) for key, i in waiting.items()}
     lost: frozenset[reports.ClusterKey] = frozenset()
     while True:
-        survivors = eligible(ctx, phase, lost)
+        survivors = eligible_survivors(ctx, phase, lost)
         short = {key for key, members in counted.items() if members & survivors not in {frozenset(), members}}
         spent = {
             key
@@ -101,8 +101,8 @@ def without_missing(
         instance = waiting[key]
         if instance.final:
             given_up = secure_sum.Lost(instance.setup, instance.final)
-            phase = _with(phase, key, given_up, now, now)
-            flat += (report_lost(given_up),)
+            phase = _with_instance(phase, key, given_up, now, now)
+            flat += (lost_report(given_up),)
         else:
             excluded = frozenset(instance.setup.members) - (counted[key] & survivors)
             phase, effects = _start_over(ctx, phase, key, instance, excluded, now)
@@ -110,14 +110,14 @@ def without_missing(
     return phase, flat
 
 
-def _without_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
+def _give_up_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
     """Give up sums that need a member missing now."""
     flat: reports.Effects = ()
     for key, instance in phase.instances.items():
         if isinstance(instance, secure_sum.CollectingInputs) and instance.unfinished:
             lost = secure_sum.Lost(instance.setup, instance.unfinished)
-            phase = _with(phase, key, lost, now, now)
-            flat += (report_lost(lost),)
+            phase = _with_instance(phase, key, lost, now, now)
+            flat += (lost_report(lost),)
     return phase, flat
 
 
@@ -132,12 +132,12 @@ def _start_over(
     """Start the next attempt of an instance, or give it up."""
     after = secure_sum.retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
     if isinstance(after, secure_sum.Lost):
-        return _with(phase, key, after, now, now), (report_lost(after),)
+        return _with_instance(phase, key, after, now, now), (lost_report(after),)
     deadline = now + ctx.plan.scenario.deadlines.keys
-    return _with(phase, key, after, deadline, now), asked_again(instance.setup, after.setup)
+    return _with_instance(phase, key, after, deadline, now), retry_messages(instance.setup, after.setup)
 
 
-def asked_again(before: secure_sum.Setup, after: secure_sum.Setup) -> reports.Effects:
+def retry_messages(before: secure_sum.Setup, after: secure_sum.Setup) -> reports.Effects:
     """Ask all members of an attempt for the next one, and report those left out."""
     place, left_out = after.place, set(before.members) - set(after.members)
     ask: reports.Effects = tuple(
@@ -146,7 +146,7 @@ def asked_again(before: secure_sum.Setup, after: secure_sum.Setup) -> reports.Ef
     return (kernel.Report(reports.InstanceRetried(*place, tuple(sorted(left_out)))), *ask)
 
 
-def _with(
+def _with_instance(
     phase: phases.Summing,
     key: reports.ClusterKey,
     instance: secure_sum.ServerPhase,
@@ -162,7 +162,7 @@ def _with(
     )
 
 
-def report_lost(instance: secure_sum.ServerPhase) -> kernel.Report[reports.AnyReport]:
+def lost_report(instance: secure_sum.ServerPhase) -> kernel.Report[reports.AnyReport]:
     """Return the report that an instance is lost."""
     i = instance.setup.instance
     reason = instance.reason if isinstance(instance, secure_sum.Lost) else "lost"

@@ -10,7 +10,7 @@ from securefl.protocol.round.shared import presence
 from securefl.protocol.round.shared.reports import Effects
 
 
-def connected(
+def on_connection(
     phase: phases.RunningPhase,
     event: kernel.PresenceHint | kernel.Heard | kernel.Offline | kernel.Online,
     expected: Set[PartyId],
@@ -21,7 +21,7 @@ def connected(
     """
     match event:
         case kernel.Heard(party=party):
-            return noted(phase, party), ()
+            return clear_hints(phase, party), ()
         case kernel.PresenceHint(now=now, party=party):
             if party not in expected:
                 return phase, ()
@@ -30,7 +30,7 @@ def connected(
                 phase, standing=replace(phase.standing, session=replace(phase.standing.session, gone=gone))
             ), ()
         case kernel.Offline():
-            return phase, presence.lost()
+            return phase, presence.lost_effects()
         case kernel.Online():
             # Hints concern connections to a broker that this server has lost since.
             standing = replace(
@@ -38,10 +38,10 @@ def connected(
                 late=frozenset(),
                 session=replace(phase.standing.session, gone=phases.NOBODY_GONE),
             )
-            return replace(phase, standing=standing), presence.back(event, EVERYONE)
+            return replace(phase, standing=standing), presence.back_effects(event, EVERYONE)
 
 
-def noted(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
+def clear_hints(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
     """Clear all hints against a party that has just sent a message."""
     standing = phase.standing
     if party not in standing.session.gone and party not in standing.late:
@@ -55,18 +55,18 @@ def noted(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
     )
 
 
-def clocked(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]) -> phases.RunningPhase:
+def adjust_clock(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]) -> phases.RunningPhase:
     """Stop the clock of all deadlines while offline; restart it when online."""
     clock = phase.standing.session.clock
     match event:
         case kernel.Offline():
             standing = replace(
                 phase.standing,
-                session=replace(phase.standing.session, clock=clock.stopped(event.now), interrupted=True),
+                session=replace(phase.standing.session, clock=clock.stop(event.now), interrupted=True),
             )
         case kernel.Online():
             standing = replace(
-                phase.standing, session=replace(phase.standing.session, clock=clock.started(event.now))
+                phase.standing, session=replace(phase.standing.session, clock=clock.start(event.now))
             )
         case _:
             return phase

@@ -14,7 +14,7 @@ from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.statement import bound_statement, round_statement
 
 
-def eligible(
+def eligible_survivors(
     ctx: phases.ServerContext,
     phase: phases.Summing,
     lost: Collection[reports.ClusterKey] = (),
@@ -42,7 +42,7 @@ def freeze(
     """
     plan, view, standing = ctx.plan, phase.view, phase.standing
     waiting = {key: i for key, i in phase.instances.items() if isinstance(i, secure_sum.CollectingInputs)}
-    survivors = eligible(ctx, phase)
+    survivors = eligible_survivors(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # no party would release
     question = leakage.Question(
@@ -60,11 +60,11 @@ def freeze(
     frozen = phases.Frozen(survivors, statement, admission.head(), alive, commitments)
     dropped = tuple(p for p in view.assignment.participants if p not in able)
     # Members with rejected updates answered in time, and hold shares of the others' sum.
-    late = standing.late | (frozenset(dropped) - frozen.holders)
+    late = standing.late | (frozenset(dropped) - frozen.share_holders)
     standing = replace(standing, late=late)
     effects: reports.Effects = (
         kernel.Report(reports.SurvivorsFrozen(standing.round, tuple(sorted(able)), dropped)),
-        *map(kernel.Report, leakage.withheld(standing.round, admission)),
+        *map(kernel.Report, leakage.withheld_report(standing.round, admission)),
         *_freeze_messages(standing, frozen),
     )
     deadlines = plan.scenario.deadlines
@@ -81,7 +81,7 @@ def _freeze_messages(standing: phases.Standing, frozen: phases.Frozen) -> report
         for (r, j), i in sorted(frozen.instances.items())
         if i.setup.instance.attempt
     )
-    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.holders}
+    receipts: dict[PartyId, list[bytes]] = {party: [] for party in frozen.share_holders}
     for instance in frozen.instances.values():
         members = instance.setup.members
         # Verifiers of a sum need a receipt of every vector in it.

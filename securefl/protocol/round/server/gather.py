@@ -9,14 +9,14 @@ from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.party.draw import MAX_REDRAWS
 from securefl.protocol.round.server import phases, proving, resuming, stepping
-from securefl.protocol.round.server.features.suspicion import voided as lost_bets
+from securefl.protocol.round.server.features.suspicion import count_void_draw as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
 from securefl.protocol.round.shared.additions.addition import StartValues
-from securefl.protocol.round.shared.allowance import allowed
-from securefl.protocol.round.shared.atom_seed import atom_seed_of, forgotten
-from securefl.protocol.round.shared.draw import draw_round, drawn_report, shortage, unfit
-from securefl.protocol.round.shared.groups import fits_groups
+from securefl.protocol.round.shared.allowance import allowed_seconds
+from securefl.protocol.round.shared.atom_seed import atom_seed_of, reason_atoms_unknown
+from securefl.protocol.round.shared.draw import draw_round, drawn_report, reason_none_drawn, shortage
+from securefl.protocol.round.shared.groups import is_valid_group
 from securefl.protocol.round.shared.lateness import late_reason
 
 
@@ -26,7 +26,7 @@ def begin_round(
     """Send the model and an invitation to all, unless the round is void or the server pauses."""
     if standing.session.pausing:
         return resuming.pause(standing.session.pausing)
-    void = resuming.left_open(ctx, standing)
+    void = resuming.end_announced_round(ctx, standing)
     if void is not None:
         return void
     model = statement.model_digest(standing.params, standing.values)
@@ -36,12 +36,12 @@ def begin_round(
     greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
     return greeting, (
         kernel.Report(reports.RoundStarted(standing.round, model)),
-        kernel.Send(EVERYONE, kernel.Place(standing.round), model_of(standing)),
+        kernel.Send(EVERYONE, kernel.Place(standing.round), model_message(standing)),
         *effects,
     )
 
 
-def model_of(standing: phases.Standing) -> messages.ModelAnnounce:
+def model_message(standing: phases.Standing) -> messages.ModelAnnounce:
     """Return the message with the models that the round starts from."""
     return messages.ModelAnnounce(params=statement.sent_model(standing.params))
 
@@ -83,11 +83,11 @@ def on_all_sent(
     """Start the deadline of hellos once the model is sent, which may take long."""
     if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
-    waiting = replace(phase, sent=True, deadline=event.now + allowed(ctx.plan, "hello"))
+    waiting = replace(phase, sent=True, deadline=event.now + allowed_seconds(ctx.plan, "hello"))
     return waiting, (kernel.Report(reports.ModelSent(event.round, event.draw)),)
 
 
-def invited_again(
+def resend_invitation(
     ctx: phases.ServerContext, phase: phases.Greeting, party: PartyId
 ) -> tuple[phases.Greeting, reports.Effects]:
     """Resend the round's model and invitation, once, to a party that started since.
@@ -101,7 +101,7 @@ def invited_again(
         # It would first have to answer draw 0, which is void.
         return phase, ()
     return replace(phase, again=phase.again | {party}), (
-        kernel.Send(party, kernel.Place(standing.round), model_of(standing)),
+        kernel.Send(party, kernel.Place(standing.round), model_message(standing)),
         kernel.Send(
             party,
             kernel.Place(standing.round),
@@ -138,7 +138,7 @@ def on_hello(
         raise PeerError(sender, "demands other leakage limits than in the configuration it signed")
     if clustering.is_founded(message.atom_seed) and message.atom_seed != phase.standing.atom_seed:
         raise PeerError(sender, "states atoms that this run does not have")
-    if not fits_groups(ctx.plan, message.group):
+    if not is_valid_group(ctx.plan, message.group):
         raise PeerError(sender, f"names group {message.group}, which does not exist")
     if sender in phase.hellos or sender in phase.excluded or not signed:
         raise PeerError(sender, "sends a Hello at the wrong time")
@@ -152,14 +152,14 @@ def close_hellos(
     present = sorted(phase.hellos)
     hellos = {party: phase.hellos[party][0] for party in present}
     atom_seed = phase.standing.atom_seed
-    if forgotten(hellos, atom_seed) and resuming.unheard_atoms(ctx, atom_seed):
+    if reason_atoms_unknown(hellos, atom_seed) and resuming.may_be_unknown_atoms(ctx, atom_seed):
         phase, atom_seed = replace(phase, standing=replace(phase.standing, atom_seed=b"")), b""
     lacking = shortage(ctx.plan, present, atom_seed)
-    reason = lacking or forgotten(hellos, atom_seed)
+    reason = lacking or reason_atoms_unknown(hellos, atom_seed)
     if reason is not None:
         reason = f"{len(present)} parties are there; {reason}"
         if lacking is not None and phase.excluded <= phase.standing.barred:
-            return _wait_on(ctx, phase, tuple(present), reason, now)
+            return _wait_for_quorum(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.claims.pending is not None:
         # Parties must not train on an unconfirmed model; hellos came meanwhile, so waiting costs no time.
@@ -180,7 +180,7 @@ def close_hellos(
         now + ctx.plan.scenario.deadlines.reveal,
     )
     hellos_said = messages.Announce(hellos=tuple(phase.hellos[party][1] for party in present))
-    announce = proving.chained(ctx, standing, phase.draw, hellos_said)
+    announce = proving.with_chain(ctx, standing, phase.draw, hellos_said)
     return revealing, (
         kernel.Report(reports.StepReached(phase.standing.round, "reveal")),
         kernel.Journal(phase.standing.round, kernel.ANNOUNCED),
@@ -188,17 +188,19 @@ def close_hellos(
     )
 
 
-def _wait_on(
+def _wait_for_quorum(
     ctx: phases.ServerContext, phase: phases.Greeting, present: tuple[PartyId, ...], reason: str, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Wait for more parties, longer in each further round with too few."""
     waits = phase.waits + 1
-    standing = stepping.alone_for(ctx.plan, phase.standing, 1)
+    standing = stepping.add_waits(ctx.plan, phase.standing, 1)
     awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.lone_seconds))
-    if waits < stepping.waits_of(ctx.plan, standing) and not stepping.without_quorum(ctx.plan, standing):
-        return replace(phase, standing=standing, waits=waits, deadline=now + allowed(ctx.plan, "hello")), (
-            awaited,
-        )
+    if waits < stepping.allowed_waits(ctx.plan, standing) and not stepping.is_quorum_overdue(
+        ctx.plan, standing
+    ):
+        return replace(
+            phase, standing=standing, waits=waits, deadline=now + allowed_seconds(ctx.plan, "hello")
+        ), (awaited,)
     standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
     skipped, effects = skip_round(ctx, standing, present, reason, alone=True)
     return skipped, (awaited, *effects)
@@ -248,12 +250,12 @@ def close_reveals(
     formed = drawn.atom_seed if drawn.atom_seed != phase.standing.atom_seed else b""
     relayed: reports.Effects = (
         *((kernel.Journal(round_, kernel.ATOMS + formed.hex()),) if formed else ()),
-        kernel.Journal(round_, resuming.drew_step(assignment.clusters)),
+        kernel.Journal(round_, resuming.draw_entry(assignment.clusters)),
         kernel.Send(EVERYONE, kernel.Place(round_, attempt=phase.draw), messages.Reveals(reveals=frames)),
     )
     if not assignment.participants:
         present = tuple(sorted(nonces))
-        skipped, effects = skip_round(ctx, standing, present, unfit(plan, present, drawn))
+        skipped, effects = skip_round(ctx, standing, present, reason_none_drawn(plan, present, drawn))
         return skipped, relayed + effects
     announced = statement.announced_digest(phase.hellos)
     binding = statement.mask_binding(assignment, announced, phase.model, plan.config_digest())
@@ -304,7 +306,7 @@ def skip_round(
     round_ = standing.round
     late = standing.late | (standing.session.gone.keys() - frozenset(present))
     standing = replace(standing, late=late)
-    standing, done, told = walk.void(ctx.plan, standing, present, alone=alone)
+    standing, done, told = walk.end_void_round(ctx.plan, standing, present, alone=alone)
     return phases.Evaluating(standing, done), (
         kernel.Report(reports.RoundSkipped(round_, reason)),
         *map(kernel.Report, told),

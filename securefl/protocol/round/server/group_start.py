@@ -22,12 +22,12 @@ from securefl.protocol.round.shared.draw import Draw
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
 
-MIXED = 1.4
+SPLIT_RATIO = 1.4
 """Least ratio of a model that is split once all exist. Rotated Fashion-MNIST: 1.0 to 1.3 for members of one
 group, 1.5 to 5.3 for two."""
 
 
-def models_at(plan: RunPlan, round_: int) -> int:
+def model_count(plan: RunPlan, round_: int) -> int:
     """Return the number of models to choose from in a round; 1 in the warm-up."""
     groups = plan.scenario.groups
     if round_ < groups.warmup:
@@ -37,7 +37,7 @@ def models_at(plan: RunPlan, round_: int) -> int:
     return min(plan.models, 2 + (round_ - groups.warmup) // groups.pace)
 
 
-def parts_after(plan: RunPlan, round_: int) -> bool:
+def is_split_due(plan: RunPlan, round_: int) -> bool:
     """Return True if a model may be split at the end of a round."""
     groups = plan.scenario.groups
     since = round_ - (groups.warmup - 1)
@@ -46,7 +46,7 @@ def parts_after(plan: RunPlan, round_: int) -> bool:
     return since // groups.pace < 2 * (plan.models - 1)
 
 
-def parted(
+def split_models(
     plan: RunPlan,
     round_: int,
     models: F32,
@@ -59,9 +59,9 @@ def parted(
 
     Both are given after the round's step; ``totals`` are the members in each sum of hidden groups.
     """
-    if not parts_after(plan, round_):
+    if not is_split_due(plan, round_):
         return models, moments
-    there = models_at(plan, round_)
+    there = model_count(plan, round_)
     heard = {group_sums.group_of(drawn, opened.key) for opened in sums}
     # Until all models exist the next one starts, even if a party claims to train it.
     further = there if there < plan.models else next((g for g in range(there) if g not in heard), None)
@@ -69,11 +69,15 @@ def parted(
     if further is None or not spreads:
         return models, moments
     source = max(spreads, key=lambda group: (spreads[group].ratio, -group))
-    if there == plan.models and spreads[source].ratio < MIXED:
+    if there == plan.models and spreads[source].ratio < SPLIT_RATIO:
         return models, moments
     tilt = spreads[source].length * spreads[source].direction
     models, moments = models.copy(), moments.copy()
-    whole, at, to = models[_of(plan, source)].astype(np.float64), _of(plan, source), _of(plan, further)
+    whole, at, to = (
+        models[_group_slice(plan, source)].astype(np.float64),
+        _group_slice(plan, source),
+        _group_slice(plan, further),
+    )
     models[at], models[to] = whole + tilt, whole - tilt
     moments[:, at] = moments[:, to] = server_optimisers.first_moments(plan.optimiser, plan.length)
     return models, moments
@@ -87,15 +91,15 @@ def _spreads(
     there: int,
 ) -> Mapping[int, task_groups.Spread]:
     """Return the spread of each model with two or more sums left after the screen."""
-    left = group_sums.screened(plan, sums, drawn, totals)
+    left = group_sums.screen_sums(plan, sums, drawn, totals)
     found = {}
     for group in range(there):
-        own = group_sums.of_group(left, drawn, group)
+        own = group_sums.sums_of_group(left, drawn, group)
         if len(own) >= 2:
-            stack = group_sums.group_stack(plan, own, drawn, group, np.zeros(plan.broadcast), totals)
+            stack = group_sums.group_stack(plan, own, drawn, group, np.zeros(plan.total_parameters), totals)
             found[group] = task_groups.spread(stack.means, stack.survivors)
     return found
 
 
-def _of(plan: RunPlan, group: int) -> slice:
+def _group_slice(plan: RunPlan, group: int) -> slice:
     return slice(group * plan.length, (group + 1) * plan.length)

@@ -21,7 +21,7 @@ def group_of(drawn: Draw, key: ClusterKey) -> int:
     return tasks[key[1]] if tasks else key[0] - FIRST_SLOT
 
 
-def of_group(sums: Sequence[stacking.ClusterSum], drawn: Draw, group: int) -> list[stacking.ClusterSum]:
+def sums_of_group(sums: Sequence[stacking.ClusterSum], drawn: Draw, group: int) -> list[stacking.ClusterSum]:
     """Return the sums of one group's updates, in their order."""
     return [opened for opened in sums if group_of(drawn, opened.key) == group]
 
@@ -41,11 +41,11 @@ def group_stack(
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
-        return stacking.stack_of(plan, sums, drawn.weights, reference[at])
-    return _counted_stack(plan, sums, totals, reference[at])
+        return stacking.stack_sums(plan, sums, drawn.weights, reference[at])
+    return _stack_by_count(plan, sums, totals, reference[at])
 
 
-def _counted_stack(
+def _stack_by_count(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> ClusterMeans:
     """Return the means of slots, divided by counts, as members are unknown."""
@@ -62,7 +62,7 @@ def _counted_stack(
     )
 
 
-def screened(
+def screen_sums(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], drawn: Draw, totals: Mapping[ClusterKey, int] | None
 ) -> list[stacking.ClusterSum]:
     """Return the sums whose means are at most ``groups.screen`` times the median length over all models.
@@ -74,11 +74,11 @@ def screened(
     factor = plan.scenario.groups.screen
     if factor is None or not sums:
         return list(sums)
-    nothing = np.zeros(plan.broadcast)
+    nothing = np.zeros(plan.total_parameters)
     long: dict[ClusterKey, float] = {}
     shortest: dict[int, float] = {}
     for group in sorted({group_of(drawn, opened.key) for opened in sums}):
-        own = of_group(sums, drawn, group)
+        own = sums_of_group(sums, drawn, group)
         found = robust.lengths(group_stack(plan, own, drawn, group, nothing, totals).means)
         long |= {opened.key: length for opened, length in zip(own, found.tolist(), strict=True)}
         shortest[group] = float(found.min())
@@ -99,13 +99,13 @@ def aggregate_groups(
     Sums that are too long among all groups are rejected first. A group with fewer sums left than the rule
     needs gets no update. ``reference`` and ``totals`` are as for :func:`group_stack`.
     """
-    update, moved = np.zeros(plan.broadcast), np.zeros(plan.broadcast, dtype=np.bool_)
+    update, moved = np.zeros(plan.total_parameters), np.zeros(plan.total_parameters, dtype=np.bool_)
     kept: list[ClusterKey] = []
-    left = screened(plan, sums, drawn, totals)
+    left = screen_sums(plan, sums, drawn, totals)
     rejected = sorted({opened.key for opened in sums} - {opened.key for opened in left})
     needed = robust.clusters_needed_by(plan.scenario.aggregation)
     for group in range(plan.models):
-        own = of_group(left, drawn, group)
+        own = sums_of_group(left, drawn, group)
         if len(own) < needed:
             continue
         at = slice(group * plan.length, (group + 1) * plan.length)

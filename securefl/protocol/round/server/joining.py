@@ -7,13 +7,13 @@ from securefl.base.ids import DEALER, PartyId
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round.server import gather, phases, resuming
 from securefl.protocol.round.server.proving import attesting_time
-from securefl.protocol.round.server.reopening import ask_again
+from securefl.protocol.round.server.reopening import repeat_request
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def expected(plan: RunPlan) -> Set[PartyId]:
+def expected_participants(plan: RunPlan) -> Set[PartyId]:
     """Return the participants to wait for first, with the dealer if the sums need it."""
     parties, dealer = plan.roster.parties.keys(), plan.sums.dealer
     return parties if dealer is None else parties | {dealer}
@@ -23,7 +23,7 @@ def on_join(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, message: messages.Join
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Accept a participant with its stated progress, or reject it with the reason."""
-    reason = _refused(message, ctx.plan.joins_with(sender))
+    reason = _reason_to_reject(message, ctx.plan.join_digest(sender))
     if reason is not None:
         goodbye: kernel.Send[messages.AnyMessage] = kernel.Send(
             sender, kernel.Place(-1), messages.Goodbye(reason=reason, aborted=True)
@@ -34,7 +34,7 @@ def on_join(
     if isinstance(phase, phases.Joining):
         stated = {**phase.stated, sender: phases.Stated(wire.epoch_of(message.leader), message.round)}
         return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
-    standing = resuming.overtaken(ctx, phase, sender, message.round)
+    standing = resuming.record_progress(ctx, phase, sender, message.round)
     if isinstance(standing, kernel.Aborted):
         return phases.Ended(None), (standing,)
     return replace(phase, standing=standing), ()
@@ -51,10 +51,12 @@ def on_software(
         phase.standing, session=replace(phase.standing.session, software={**known, sender: message})
     )
     is_reported = isinstance(phase, phases.Joining) or sender in known
-    return replace(phase, standing=standing), () if is_reported else _differing(ctx, {sender: message})
+    return replace(phase, standing=standing), () if is_reported else _version_report(ctx, {sender: message})
 
 
-def _differing(ctx: phases.ServerContext, reported: Mapping[PartyId, messages.Software]) -> reports.Effects:
+def _version_report(
+    ctx: phases.ServerContext, reported: Mapping[PartyId, messages.Software]
+) -> reports.Effects:
     """Return the report on parties whose versions differ from the server's, if any."""
     if ctx.software is None:
         return ()
@@ -74,9 +76,9 @@ def close_joining(
     missing = tuple(sorted(plan.roster.parties.keys() - phase.joined))
     joined, dealer = phase.joined - {DEALER}, plan.sums.dealer
     present = kernel.Report(reports.PartiesJoined(tuple(sorted(joined)), missing))
-    known = (present, *_differing(ctx, phase.standing.session.software))
+    known = (present, *_version_report(ctx, phase.standing.session.software))
     tested = resumed is not None and resumed.checkpoint.done is not None
-    old = resuming.outlived(plan, phase.stated, phase.standing.round + tested)
+    old = resuming.reason_outdated(plan, phase.stated, phase.standing.round + tested)
     if old is not None:
         return phases.Ended(None), (*known, kernel.Aborted(old, over=False, decide=True))
     within = f"within {plan.scenario.deadlines.join:g} s"
@@ -96,11 +98,11 @@ def close_joining(
         return ended, (*known, *effects)
     leading, led = resuming.take_lead(ctx, phase)
     standing = replace(leading.standing, late=phase.standing.late | set(missing))
-    after, effects = _go_on(ctx, standing, now)
+    after, effects = _start_or_continue(ctx, standing, now)
     return after, (*known, *led, *effects)
 
 
-def _go_on(
+def _start_or_continue(
     ctx: phases.ServerContext, standing: phases.Standing, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Start, or continue an earlier server's work: request shares, test a model, await verifiers."""
@@ -108,7 +110,7 @@ def _go_on(
         kept = ctx.resumed.checkpoint
         certified, done = kept.certified, kept.done
         if certified is not None:
-            return ask_again(ctx, standing, certified, now)
+            return repeat_request(ctx, standing, certified, now)
         if done is not None:
             return phases.Evaluating(standing, done, kept.norm, again=True), (
                 kernel.Report(reports.StepRestored(done.round, kept.norm)),
@@ -119,7 +121,7 @@ def _go_on(
     return gather.begin_round(ctx, standing, now)
 
 
-def _refused(message: messages.Join, expected: bytes) -> str | None:
+def _reason_to_reject(message: messages.Join, expected: bytes) -> str | None:
     """Return why a participant cannot join, or None."""
     if not isinstance(message, messages.JoinRun) or message.version != messages.WIRE_VERSION:
         speaks = message.version if isinstance(message, messages.JoinRun) else 1

@@ -18,10 +18,10 @@ from securefl.protocol.round.server import (
     sums,
     waiting,
 )
-from securefl.protocol.round.server.accusing import two_words
-from securefl.protocol.round.server.joining import close_joining, expected, on_join, on_software
+from securefl.protocol.round.server.accusing import equivocation_evidence
+from securefl.protocol.round.server.joining import close_joining, expected_participants, on_join, on_software
 from securefl.protocol.round.shared import chain, lateness
-from securefl.protocol.round.shared.budget import spent_by
+from securefl.protocol.round.shared.budget import spent_parties
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects
 
@@ -38,7 +38,7 @@ class ServerMachine:
     def start(self, now: float) -> tuple[phases.ServerPhase, Effects]:
         """Send the roll call."""
         ctx = self._ctx
-        state = self.first() if ctx.resumed is None else ctx.resumed.checkpoint
+        state = self.first_checkpoint() if ctx.resumed is None else ctx.resumed.checkpoint
         standing = replace(state.standing, session=replace(state.standing.session, pace=waiting.Pace(now)))
         deadline = now + ctx.plan.scenario.deadlines.join
         joining = phases.Joining(standing, frozenset(), deadline)
@@ -49,12 +49,12 @@ class ServerMachine:
             kernel.WakeAt(deadline),
         )
 
-    def first(self) -> phases.Checkpoint:
+    def first_checkpoint(self) -> phases.Checkpoint:
         """Return the state of a new run: no epoch, before the first round."""
         ctx = self._ctx
-        moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.broadcast)
+        moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.total_parameters)
         standing = phases.Standing(0, ctx.initial, moments, values=ctx.plan.first_values)
-        first = chain.first_of(ctx.plan, ctx.initial)
+        first = chain.first_link(ctx.plan, ctx.initial)
         standing = (
             standing
             if first is None
@@ -67,17 +67,17 @@ class ServerMachine:
     ) -> tuple[phases.ServerPhase, Effects]:
         """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
         if isinstance(phase, phases.Ended):
-            return phase, self._too_late(phase, event)
-        phase = connections.clocked(phase, event)
+            return phase, self._answer_late_joiner(phase, event)
+        phase = connections.adjust_clock(phase, event)
         clock = phase.standing.session.clock
-        after, effects = self._stepped(phase, replace(event, now=clock.at(event.now)))
+        after, effects = self._handle_event(phase, replace(event, now=clock.read(event.now)))
         if isinstance(after, phases.Evaluating) and not (
             isinstance(phase, phases.Evaluating) and phase.done is after.done
         ):
-            effects = (*effects, resuming.keep(after.standing, after))
-        return after, clock.told(effects)
+            effects = (*effects, resuming.checkpoint_effect(after.standing, after))
+        return after, clock.convert_alarms(effects)
 
-    def _stepped(
+    def _handle_event(
         self, phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
         """Handle an event, with its time on the online clock."""
@@ -87,18 +87,20 @@ class ServerMachine:
             case kernel.Received():
                 after, effects = self._from_network(phase, event)
             case kernel.PresenceHint() | kernel.Heard() | kernel.Offline() | kernel.Online():
-                after, effects = connections.connected(phase, event, expected(self._ctx.plan))
+                after, effects = connections.on_connection(
+                    phase, event, expected_participants(self._ctx.plan)
+                )
             case kernel.AllSent() | kernel.Consulted() | kernel.Evaluated():
-                after, effects = self._worked(phase, event)
+                after, effects = self._handle_local_result(phase, event)
             case kernel.PauseAsked():
-                after, effects = _pausing(phase, event)
+                after, effects = _request_pause(phase, event)
             case kernel.DeadlinePassed() | kernel.Trained() | kernel.Chosen():
                 pass
             case _:
                 assert_never(event)
         return self._settle(after, effects, event.now)
 
-    def _worked(
+    def _handle_local_result(
         self, phase: phases.RunningPhase, event: kernel.AllSent | kernel.Consulted | kernel.Evaluated
     ) -> tuple[phases.ServerPhase, Effects]:
         """Handle the result of the server's own work, if still needed."""
@@ -116,17 +118,17 @@ class ServerMachine:
     def _from_network(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        told = connections.noted(phase, event.sender)
+        told = connections.clear_hints(phase, event.sender)
         after: phases.ServerPhase = told
         effects: Effects
         try:
-            after, effects = self._received(told, event)
+            after, effects = self._handle_message(told, event)
         except PeerError as error:
-            evidence = two_words(self._ctx.plan, told, event)
+            evidence = equivocation_evidence(self._ctx.plan, told, event)
             effects = (kernel.Reject(error.culprit, error.reason, evidence),)
-        return _paced(told, after, event), effects
+        return _record_pace(told, after, event), effects
 
-    def _received(
+    def _handle_message(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
         ctx, sender = self._ctx, event.sender
@@ -146,9 +148,9 @@ class ServerMachine:
         ):
             # Sent to an earlier server of this run; not an error.
             return phase, ()
-        return self._answered(phase, event)
+        return self._handle_round_message(phase, event)
 
-    def _answered(
+    def _handle_round_message(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
         """Handle a party's message in a round."""
@@ -159,7 +161,7 @@ class ServerMachine:
             and isinstance(event.message, messages.Hello)
             and wire.epoch_of(event.message.leader) > phase.standing.epoch
         ):
-            standing = resuming.replaced(ctx, phase.standing, sender, event.message.leader)
+            standing = resuming.record_other_server(ctx, phase.standing, sender, event.message.leader)
             if isinstance(standing, kernel.Aborted):
                 return phases.Ended(None), (standing,)
             return replace(phase, standing=standing), ()
@@ -180,10 +182,10 @@ class ServerMachine:
                 standing = proving.on_attest(ctx, phase.standing, sender, place, message, event.signed)
                 after = replace(phase, standing=standing)
             case _:
-                raise _untimely(ctx, phase, event)
+                raise _untimely_error(ctx, phase, event)
         return after, effects
 
-    def _too_late(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
+    def _answer_late_joiner(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
         """Send the end of the run to a late joiner."""
         if (
             phase.goodbye is None
@@ -193,7 +195,7 @@ class ServerMachine:
             return ()
         return (
             (kernel.Send(event.sender, kernel.Place(-1), phase.goodbye),)
-            if event.sender in expected(self._ctx.plan)
+            if event.sender in expected_participants(self._ctx.plan)
             else ()
         )
 
@@ -204,7 +206,7 @@ class ServerMachine:
             started = message.connection == 1
             if not started or not isinstance(phase, phases.Greeting):
                 return phase, ()
-            return gather.invited_again(self._ctx, phase, sender)
+            return gather.resend_invitation(self._ctx, phase, sender)
         return on_join(self._ctx, phase, sender, message)
 
     def _settle(
@@ -222,13 +224,13 @@ class ServerMachine:
             if isinstance(phase, phases.Consulting | phases.Evaluating | phases.Ended):
                 return phase, (*effects, kernel.WakeAt(None))
             if isinstance(phase, phases.Attesting):
-                if self.awaited(phase) and now < phase.deadline:
+                if self.awaited_peers(phase) and now < phase.deadline:
                     return phase, (*effects, kernel.WakeAt(phase.deadline))
                 phase, more = opening.close_attesting(self._ctx, phase, now)
                 effects += more
                 continue
             missing = self._missing(phase)
-            until = self._due(phase, missing)
+            until = self._step_end(phase, missing)
             if missing and now < until:
                 return phase, (*effects, kernel.WakeAt(until))
             phase, more = self._close(phase, now)
@@ -241,7 +243,7 @@ class ServerMachine:
                 )
             effects += more
 
-    def _due(
+    def _step_end(
         self,
         phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
         missing: Collection[PartyId],
@@ -249,16 +251,19 @@ class ServerMachine:
         """Return the latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
         # A party with a spent privacy budget sends no hello, which is no hint.
-        spent = spent_by(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
+        spent = spent_parties(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
         if missing and spent.issuperset(missing):
             return min(
-                phase.deadline, max(standing.session.pace.began, standing.session.pace.last) + waiting.GRACE
+                phase.deadline,
+                max(standing.session.pace.began, standing.session.pace.last) + waiting.GRACE_SECONDS,
             )
         asked = len(missing) + len(_answers(phase))
         if isinstance(phase, phases.Greeting):
             asked = standing.quorum.present or asked
         least, late = waiting.least_answers(plan, asked), standing.late | spent
-        return waiting.due(phase.deadline, missing, late, standing.session.gone, standing.session.pace, least)
+        return waiting.step_end(
+            phase.deadline, missing, late, standing.session.gone, standing.session.pace, least
+        )
 
     def _missing(
         self,
@@ -266,7 +271,7 @@ class ServerMachine:
     ) -> Collection[PartyId]:
         match phase:
             case phases.Joining():
-                return expected(self._ctx.plan) - phase.joined
+                return expected_participants(self._ctx.plan) - phase.joined
             case phases.Greeting():
                 return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
             case phases.Revealing():
@@ -274,7 +279,7 @@ class ServerMachine:
             case phases.Certifying():
                 return phase.frozen.survivors - phase.endorsements.keys()
             case phases.Releasing():
-                return phase.awaited - phase.released
+                return phase.awaited_parties - phase.released
             case _:
                 assert_never(phase)
 
@@ -297,7 +302,7 @@ class ServerMachine:
             case _:
                 assert_never(phase)
 
-    def awaited(self, phase: phases.ServerPhase) -> Collection[PartyId]:
+    def awaited_peers(self, phase: phases.ServerPhase) -> Collection[PartyId]:
         """Return the parties that this phase waits for; none while the server works."""
         match phase:
             case phases.Summing():
@@ -315,12 +320,12 @@ class ServerMachine:
         submit = self._ctx.plan.scenario.submit_seconds
         return (
             submit
-            if submit is not None and isinstance(phase, phases.Summing) and sums.collects(phase)
+            if submit is not None and isinstance(phase, phases.Summing) and sums.collects_inputs(phase)
             else 0.0
         )
 
 
-def _untimely(
+def _untimely_error(
     ctx: phases.ServerContext, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
 ) -> PeerError:
     """Return the error for a message of another step."""
@@ -333,7 +338,9 @@ def _untimely(
     return PeerError(event.sender, lateness.late_reason(kind, round_, at))
 
 
-def _pausing(phase: phases.RunningPhase, event: kernel.PauseAsked) -> tuple[phases.ServerPhase, Effects]:
+def _request_pause(
+    phase: phases.RunningPhase, event: kernel.PauseAsked
+) -> tuple[phases.ServerPhase, Effects]:
     """Stop at once if that costs no round, else before the next round."""
     if isinstance(phase, phases.Joining) or (isinstance(phase, phases.Greeting) and not phase.draw):
         return resuming.pause(event.reason)
@@ -361,16 +368,16 @@ def _answers(
             assert_never(phase)
 
 
-def _paced(
+def _record_pace(
     before: phases.RunningPhase, after: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
 ) -> phases.ServerPhase:
     """Record the time of an answer to a step."""
     if isinstance(before, phases.Summing) and isinstance(after, phases.Summing):
-        return sums.heard(before, after, event)
+        return sums.record_pace(before, after, event)
     if isinstance(before, _STEPS) and isinstance(after, _STEPS):
         if event.sender in _answers(before) or event.sender not in _answers(after):
             return after
-        pace = after.standing.session.pace.answered(event.sender, event.now)
+        pace = after.standing.session.pace.with_answer(event.sender, event.now)
         return replace(
             after, standing=replace(after.standing, session=replace(after.standing.session, pace=pace))
         )

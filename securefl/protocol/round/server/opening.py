@@ -14,21 +14,21 @@ from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.server import gather, phases, proving, stacking
-from securefl.protocol.round.server.accusing import bad_deal
+from securefl.protocol.round.server.accusing import bad_shares_evidence
 from securefl.protocol.round.server.features import measuring
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.reopening import begin_releasing
-from securefl.protocol.round.server.resuming import keep
+from securefl.protocol.round.server.resuming import checkpoint_effect
 from securefl.protocol.round.shared import reports, slots, statement
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def is_count(plan: RunPlan, key: reports.ClusterKey) -> bool:
+def is_count_instance(plan: RunPlan, key: reports.ClusterKey) -> bool:
     """Return True if an instance sums the counts of hidden groups."""
     return clustering.hides_groups(plan.scenario.groups) and key[0] == clustering.COUNTS
 
 
-def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.ClusterKey]:
+def requested_instances(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.ClusterKey]:
     """Return the instances whose shares are being released."""
     instances = phase.frozen.instances
     if not clustering.hides_groups(plan.scenario.groups):
@@ -38,7 +38,7 @@ def due_now(plan: RunPlan, phase: phases.Releasing) -> Collection[reports.Cluste
     return slots.opened_slots(phase.counts) & instances.keys()
 
 
-def ask_slots(
+def request_slots(
     ctx: phases.ServerContext, phase: phases.Releasing, sums: Sequence[stacking.ClusterSum], now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Send each cluster the opened seats of its counts; its members then release slots.
@@ -47,7 +47,7 @@ def ask_slots(
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
-    found = slots.counted(round_, sums, slots.least_in_slot(plan, limits))
+    found = slots.count_reports(round_, sums, slots.least_in_slot(plan, limits))
     asking = replace(
         phase,
         released=frozenset(),
@@ -73,7 +73,7 @@ def unmask_all(
     sums: list[stacking.ClusterSum] = []
     opened_by: dict[reports.ClusterKey, secure_sum.OpenedSecrets] = {}
     effects: list[kernel.Report[reports.AnyReport] | kernel.Reject] = []
-    due = due_now(ctx.plan, phase)
+    due = requested_instances(ctx.plan, phase)
     for key, instance in sorted(frozen.instances.items()):
         if key not in due:
             continue
@@ -84,9 +84,9 @@ def unmask_all(
             continue
         try:
             secrets = server.recover_secrets(instance, frozen.survivors, releases)
-            ring = _opened(ctx, phase, key, secrets)
+            ring = _open_sum(ctx, phase, key, secrets)
         except PeerError as error:
-            evidence = bad_deal(ctx.plan, instance, frozen.survivors, releases, error)
+            evidence = bad_shares_evidence(ctx.plan, instance, frozen.survivors, releases, error)
             effects += [
                 kernel.Reject(error.culprit, error.reason, evidence),
                 kernel.Report(reports.InstanceLost(round_, *key, f"{error.culprit} {error.reason}")),
@@ -102,12 +102,12 @@ def unmask_all(
         sums.append(opened)
         if instance.setup.verified:
             opened_by[key] = secrets
-        if not is_count(ctx.plan, key):
+        if not is_count_instance(ctx.plan, key):
             effects.append(kernel.Report(reports.SumOpened(round_, opened)))
     return proving.Unmasked(tuple(sums), opened_by), tuple(effects)
 
 
-def _opened(
+def _open_sum(
     ctx: phases.ServerContext,
     phase: phases.Releasing,
     key: reports.ClusterKey,
@@ -178,7 +178,7 @@ def on_release(
     Raises:
         PeerError: it is unexpected, is a second one, or cannot be decrypted.
     """
-    if place != kernel.Place(phase.standing.round) or sender not in phase.awaited:
+    if place != kernel.Place(phase.standing.round) or sender not in phase.awaited_parties:
         raise PeerError(sender, "releases shares at the wrong time")
     if sender in phase.released:
         if phase.again:
@@ -186,23 +186,23 @@ def on_release(
         raise PeerError(sender, "releases shares twice")
     try:
         opened = ctx.identity.open_sealed(
-            message.sealed, statement.release_context(_stated(phase, sender), sender)
+            message.sealed, statement.release_context(_release_statement(phase, sender), sender)
         )
     except crypto.BoxError as error:
         raise PeerError(sender, "its released shares cannot be decrypted") from error
     released = wire.decode_struct(messages.ReleasedShares, opened, sender)
     shares = {key: dict(held) for key, held in phase.shares.items()}
     rejects: list[kernel.Reject] = []
-    due = due_now(ctx.plan, phase)
+    due = requested_instances(ctx.plan, phase)
     for item in released.instances:
         try:
-            shares.setdefault(_checked(ctx, phase.frozen, due, sender, item), {})[sender] = item
+            shares.setdefault(_check_release(ctx, phase.frozen, due, sender, item), {})[sender] = item
         except PeerError as error:
             rejects.append(kernel.Reject(error.culprit, error.reason))
     return replace(phase, released=phase.released | {sender}, shares=shares), tuple(rejects)
 
 
-def _stated(phase: phases.Releasing, sender: PartyId) -> bytes:
+def _release_statement(phase: phases.Releasing, sender: PartyId) -> bytes:
     """Return the statement that the sender's release is bound to."""
     told = next(
         (
@@ -215,7 +215,7 @@ def _stated(phase: phases.Releasing, sender: PartyId) -> bytes:
     return phase.frozen.statement if told is None else statement.slots_statement(phase.frozen.statement, told)
 
 
-def _checked(
+def _check_release(
     ctx: phases.ServerContext,
     frozen: phases.Frozen,
     due: Collection[reports.ClusterKey],
@@ -243,8 +243,8 @@ def close_releasing(
     """
     unmasked, effects = unmask_all(ctx, phase)
     if phase.counts is None and clustering.hides_groups(ctx.plan.scenario.groups):
-        asking, more = ask_slots(ctx, phase, unmasked.sums, now)
-        if asking.awaited:
+        asking, more = request_slots(ctx, phase, unmasked.sums, now)
+        if asking.awaited_parties:
             return asking, (*effects, *more)
         phase, unmasked, effects = asking, proving.Unmasked(), (*effects, *more)
     # Committed shares that open no sum are their owner's fault alone.
@@ -258,7 +258,7 @@ def close_releasing(
             (*effects, kernel.Report(reports.ClaimRefused(phase.standing.round, reason))),
         )
     evaluating, more = _close_opened(ctx, phase, unmasked)
-    if proving.claimed_otherwise(ctx, evaluating.standing):
+    if proving.contradicts_earlier_claim(ctx, evaluating.standing):
         # Two claims would convict this server, which can no longer prove the first one.
         effects = (
             *effects,
@@ -281,11 +281,11 @@ def close_releasing(
 def _close_opened(
     ctx: phases.ServerContext, phase: phases.Releasing, unmasked: proving.Unmasked
 ) -> tuple[phases.Evaluating | phases.Consulting, reports.Effects]:
-    totals = None if phase.counts is None else slots.totals_of(phase.counts)
+    totals = None if phase.counts is None else slots.slot_totals(phase.counts)
     opened = OpenedRound(phase.view.drawn, phase.frozen.survivors, unmasked.sums, totals)
     standing, opened, checked = walk.screen(ctx.plan, phase.standing, opened)
     effects: reports.Effects = tuple(map(kernel.Report, checked))
-    asked = walk.to_consult(ctx.plan, opened.sums, opened.excluded)
+    asked = walk.reclusterings_to_consult(ctx.plan, opened.sums, opened.excluded)
     if asked:
         consult = kernel.Consult(standing.round, standing.params, asked)
         waiting = kernel.Report(reports.StepReached(standing.round, "consult"))
@@ -338,7 +338,7 @@ def on_evaluated(
         phase.done, accuracy=event.accuracy, loss=event.loss, backdoor_success=event.backdoor_success
     )
     done = kernel.Report(tested)
-    standing, outcome = walk.end(ctx.plan, phase.standing, tested)
+    standing, outcome = walk.decide_end(ctx.plan, phase.standing, tested)
     if outcome is None and phase.again and standing.claims.pending is not None:
         return phases.Attesting(standing, event.now + proving.attesting_time(ctx), None), (done,)
     if outcome is None:
@@ -357,10 +357,13 @@ def close_attesting(
     standing, pending = phase.standing, phase.standing.claims.pending
     if pending is None:
         raise UsageError("nothing is claimed")
-    lacks = proving.unconfirmed(ctx, pending)
+    lacks = proving.missing_confirmations(ctx, pending)
     told: kernel.Report[reports.AnyReport]
     if lacks is None:
-        standing, told = proving.confirmed(ctx, standing), kernel.Report(proving.confirmation(pending))
+        standing, told = (
+            proving.with_confirmed_claim(ctx, standing),
+            kernel.Report(proving.confirmation_report(pending)),
+        )
     else:
         standing, told = (
             proving.without_claim(standing),
@@ -374,7 +377,7 @@ def close_attesting(
         )
         ended, effects = _end(standing, outcome)
         return ended, (told, *effects)
-    noted = keep(standing)
+    noted = checkpoint_effect(standing)
     if phase.then is None:
         begun, effects = gather.begin_round(ctx, standing, now)
         return begun, (told, noted, *effects)
@@ -398,5 +401,5 @@ def _end(
         ended, effects = gather.abort(outcome.reason)
         return ended, (final, *effects)
     goodbye = messages.Goodbye(reason=outcome.reason, aborted=False)
-    best = () if standing.progress.best is None else measuring.kept_model(standing.progress.best)
+    best = () if standing.progress.best is None else measuring.best_model_effects(standing.progress.best)
     return phases.Ended(goodbye), (final, *best, kernel.Send(EVERYONE, kernel.Place(-1), goodbye), outcome)

@@ -223,7 +223,7 @@ class Standing:
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
-    def parts(cls) -> Mapping[str, tuple[str, Any]]:
+    def checkpoint_parts(cls) -> Mapping[str, tuple[str, Any]]:
         """Return slot (or "") and type of each part that outlasts a process, by name."""
         found: dict[str, tuple[str, Any]] = {}
         for name, kind in get_type_hints(cls).items():
@@ -233,16 +233,16 @@ class Standing:
                 found[name] = ("", kind)
         return found
 
-    def lasting(self) -> dict[str, Any]:
+    def checkpoint_values(self) -> dict[str, Any]:
         """Return the parts that outlast a process, by name."""
-        parts = self.parts().items()
+        parts = self.checkpoint_parts().items()
         return {name: getattr(getattr(self, slot) if slot else self, name) for name, (slot, _) in parts}
 
     @classmethod
-    def of(cls, lasting: Mapping[str, Any]) -> Standing:
+    def from_checkpoint(cls, lasting: Mapping[str, Any]) -> Standing:
         """Return the state with these parts, and the others as in a new run."""
         slots: dict[str, dict[str, Any]] = {"": {}}
-        for name, (slot, _) in cls.parts().items():
+        for name, (slot, _) in cls.checkpoint_parts().items():
             if name in lasting:
                 slots.setdefault(slot, {})[name] = lasting[name]
         core, kinds = slots.pop(""), get_type_hints(cls)
@@ -339,7 +339,7 @@ class Frozen:
     """Commitments to each sum, in the order of keys; empty if not verified."""
 
     @property
-    def holders(self) -> frozenset[PartyId]:
+    def share_holders(self) -> frozenset[PartyId]:
         """Parties that must release: survivors, and holders of shares of their updates."""
         instances = self.instances.values()
         return self.survivors.union(*(i.names(i.holders(self.survivors)) for i in instances))
@@ -389,10 +389,10 @@ class Releasing:
     """True if an earlier server requested the same shares; answers to it may arrive."""
 
     @property
-    def awaited(self) -> frozenset[PartyId]:
+    def awaited_parties(self) -> frozenset[PartyId]:
         """Parties with shares to release; with slots, the survivors of their clusters."""
         if self.counts is None:
-            return self.frozen.holders
+            return self.frozen.share_holders
         asked = {one.cluster for one in self.counts if one.slots}
         members = (i.setup.members for (_, j), i in self.frozen.instances.items() if j in asked)
         return self.frozen.survivors.intersection(party for row in members for party in row)

@@ -11,15 +11,15 @@ from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round.server import phases
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports, signed_claim, statement
-from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.allowance import allowed_seconds
 from securefl.protocol.round.shared.chain import (
     LOST,
     Attested,
     CertifiedRound,
     committee,
-    lacking,
     link_of,
     may_attest,
+    missing_attests,
     opening_attests,
     sent_state,
     state_digest,
@@ -84,7 +84,7 @@ def claim_step(
     )
 
 
-def claimed_otherwise(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
+def contradicts_earlier_claim(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
     """Return True if an earlier server claimed another result of the round."""
     resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
@@ -122,14 +122,14 @@ def on_attest(
     return replace(standing, claims=replace(standing.claims, pending=replace(pending, attests=attests)))
 
 
-def unconfirmed(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
+def missing_confirmations(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
     """Return what the claim lacks, or None if it is confirmed."""
-    return lacking(ctx.plan, pending.certified, pending.link.claim, pending.attests)
+    return missing_attests(ctx.plan, pending.certified, pending.link.claim, pending.attests)
 
 
 def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Collection[PartyId]:
     """Return the parties that the claim waits for; none once confirmed."""
-    if unconfirmed(ctx, pending) is None:
+    if missing_confirmations(ctx, pending) is None:
         return frozenset()
     given = pending.attests
     return frozenset().union(*(of - given.get(place, {}).keys() for place, of in pending.asked.items()))
@@ -137,10 +137,10 @@ def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Colle
 
 def attesting_time(ctx: phases.ServerContext) -> float:
     """Return the seconds that verifiers have once everything else is ready."""
-    return allowed(ctx.plan, "verify")
+    return allowed_seconds(ctx.plan, "verify")
 
 
-def confirmation(pending: phases.Pending) -> reports.ClaimConfirmed:
+def confirmation_report(pending: phases.Pending) -> reports.ClaimConfirmed:
     """Return the report of a confirmed claim."""
     verifiers = {party for given in pending.attests.values() for party in given}
     return reports.ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
@@ -165,7 +165,7 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
     )
 
 
-def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
+def with_confirmed_claim(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
     """Return the state with its claim as the last link, and only the attestations needed."""
     pending = standing.claims.pending
     if pending is None:
@@ -180,7 +180,7 @@ def confirmed(ctx: phases.ServerContext, standing: phases.Standing) -> phases.St
     return replace(standing, claims=phases.Claims(Attested(pending.link, tuple(frames))))
 
 
-def chained(
+def with_chain(
     ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
 ) -> messages.Announce:
     """Return the announcement with the last link and its attestations, if verified."""
@@ -210,7 +210,7 @@ def _prove_opening(
     # Any members will do; each round takes another part of the cluster.
     start = certified.round % len(alive)
     asked = (alive[start:] + alive[:start])[: feasibility.openers_asked(ctx.plan.scenario, len(alive))]
-    vectors = _joined(ctx.store, [instance.inputs[index] for index in added])
+    vectors = _join_vectors(ctx.store, [instance.inputs[index] for index in added])
     opened = messages.Opened(
         seeds=tuple(sorted(secrets.seeds.items())),
         keys=tuple(sorted(secrets.keys.items())),
@@ -231,7 +231,7 @@ def _prove_opening(
                 adverts=adverts,
                 receipts=receipts,
                 signature=signed.signature,
-                sealed=_sealed(ctx, claim, place, party, plain),
+                sealed=_seal_proof(ctx, claim, place, party, plain),
                 vectors=vectors,
             ),
         )
@@ -263,7 +263,7 @@ def _prove_step(
             party,
             place,
             messages.StepProof(
-                claim=claim, signature=signature, sealed=_sealed(ctx, claim, place, party, plain)
+                claim=claim, signature=signature, sealed=_seal_proof(ctx, claim, place, party, plain)
             ),
         )
         for party in committee(ctx.plan, certified)
@@ -271,7 +271,7 @@ def _prove_step(
     ]
 
 
-def _sealed(
+def _seal_proof(
     ctx: phases.ServerContext, claim: messages.RoundClaim, place: kernel.Place, party: PartyId, plain: bytes
 ) -> bytes:
     context = statement.proof_context(link_of(ctx.plan.run, claim).root, place, party)
@@ -279,5 +279,5 @@ def _sealed(
     return ctx.plan.roster.parties[party].seal(plain, context, entropy)
 
 
-def _joined(store: secure_sum.VectorStore, handles: Sequence[int]) -> bytes:
+def _join_vectors(store: secure_sum.VectorStore, handles: Sequence[int]) -> bytes:
     return b"".join(store.get(handle) for handle in handles)

@@ -2,7 +2,7 @@
 
 Certified survivors fix one set of sums that their shares open, whichever server asks. A restarted server
 receives the same sealed boxes, so no party discloses more. The round is void with hidden groups, whose shares
-take two requests, and if a verified round's masked inputs exceed :data:`KEPT_BYTES`.
+take two requests, and if a verified round's masked inputs exceed :data:`MAX_VECTOR_BYTES`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from securefl.protocol.round.server import phases
 from securefl.protocol.round.shared import leakage, reports
 from securefl.protocol.round.shared.draw import drawn_report
 
-KEPT_BYTES = 2**30
+MAX_VECTOR_BYTES = 2**30
 """Most bytes of masked inputs in the server's memory; more are spooled to disk."""
 
 
@@ -46,11 +46,11 @@ def begin_releasing(
     return releasing, (kernel.Keep(phases.Checkpoint(standing.epoch, standing, certified=certified)),)
 
 
-def ask_again(
+def repeat_request(
     ctx: phases.ServerContext, standing: phases.Standing, certified: phases.Certified, now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Repeat an earlier server's request for shares, and report the round again."""
-    round_, view, frozen = standing.round, certified.view, _stored(ctx, certified)
+    round_, view, frozen = standing.round, certified.view, _store_vectors(ctx, certified)
     setups = {key: one.setup for key, one in frozen.instances.items()}
     totals = {
         key: encoding.from_wire(raw, setups[key].length, setups[key].ring_bits, SERVER)
@@ -66,7 +66,7 @@ def ask_again(
         kernel.Report(reports.RoundStarted(round_, view.model)),
         kernel.Report(drawn_report(round_, view.drawn, view.samples)),
         kernel.Report(reports.SurvivorsFrozen(round_, tuple(sorted(frozen.survivors)), dropped)),
-        *map(kernel.Report, leakage.withheld(round_, question.answer())),
+        *map(kernel.Report, leakage.withheld_report(round_, question.answer())),
         kernel.Report(reports.StepReached(round_, "release")),
         kernel.Send(EVERYONE, kernel.Place(round_), messages.Certificate(endorsements=certified.certificate)),
     )
@@ -89,7 +89,7 @@ def _vectors(
     size = sums.exact_sum(
         len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values()
     )
-    if size > KEPT_BYTES:
+    if size > MAX_VECTOR_BYTES:
         return None
     return {
         key: {i: bytes(ctx.store.get(handle)) for i, handle in one.inputs.items()}
@@ -97,7 +97,7 @@ def _vectors(
     }
 
 
-def _stored(ctx: phases.ServerContext, certified: phases.Certified) -> phases.Frozen:
+def _store_vectors(ctx: phases.ServerContext, certified: phases.Certified) -> phases.Frozen:
     """Return the frozen round with its vectors in this server's store."""
     frozen = certified.frozen
     instances = dict(frozen.instances)

@@ -15,21 +15,23 @@ from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.server import phases
 from securefl.protocol.round.shared import reports
-from securefl.protocol.round.shared.budget import with_round
+from securefl.protocol.round.shared.budget import add_round
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.statement import model_digest
 
-MAX_LEAP: Final = 2**16
+MAX_EPOCH_LEAD: Final = 2**16
 """Largest believed lead of a stated epoch: a liar must not exhaust the epochs."""
-VOID: Final = "the server was started again in it: what parties may have released counts, and opens nothing"
+VOID_BY_RESTART: Final = (
+    "the server was started again in it: what parties may have released counts, and opens nothing"
+)
 _NOTHING: Final = -1
 
 Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
 """Members of each cluster, by reclustering."""
 
 
-def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
+def checkpoint_effect(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
     """Return the effect that stores the state before a round, or before a model's test."""
     state = phases.Checkpoint(standing.epoch, standing)
     return kernel.Keep(state if phase is None else replace(state, done=phase.done, norm=phase.norm))
@@ -37,11 +39,11 @@ def keep(standing: phases.Standing, phase: phases.Evaluating | None = None) -> k
 
 def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
     """Return the epoch to lead: the one after all known epochs; ``own`` is 0 for none."""
-    believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_LEAP)
+    believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_EPOCH_LEAD)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
 
-def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
+def reason_outdated(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
     """Return why this server's state is older than the run, or None.
 
     More than q parties must state a round after ``reached``, the next one here; else one colluder could stop
@@ -54,10 +56,10 @@ def outlived(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: in
     return _older(seen, reached)
 
 
-def overtaken(
+def record_progress(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
 ) -> phases.Standing | kernel.Aborted:
-    """Record a party's progress beyond that of this leading server; see :func:`outlived`."""
+    """Record a party's progress beyond that of this leading server; see :func:`reason_outdated`."""
     standing = phase.standing
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
@@ -75,7 +77,7 @@ def _older(seen: int, reached: int) -> str:
     )
 
 
-def replaced(
+def record_other_server(
     ctx: phases.ServerContext, standing: phases.Standing, sender: PartyId, leader: bytes
 ) -> phases.Standing | kernel.Aborted:
     """Record that a party follows a later server; end this one if more than q parties do.
@@ -110,7 +112,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     told: reports.Effects = (
         ()
         if epoch == 1
-        else (kernel.Report(reports.EpochLed(epoch, standing.round)), *_last_claim(ctx, standing))
+        else (kernel.Report(reports.EpochLed(epoch, standing.round)), *_repeat_last_claim(ctx, standing))
     )
     return replace(phase, standing=standing), (
         kernel.Keep(state),
@@ -120,7 +122,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     )
 
 
-def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
+def _repeat_last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
     """Report the last confirmed claim, which an earlier server may not have recorded."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
@@ -131,20 +133,20 @@ def _last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports
     return (kernel.Report(reports.ClaimConfirmed(link.claim.round, link.root, len(verifiers))),)
 
 
-def drew_step(clusters: Clusters) -> str:
+def draw_entry(clusters: Clusters) -> str:
     """Return the journal step of a draw: its clusters, by reclustering."""
     return kernel.DREW + " ".join("/".join(",".join(members) for members in row) for row in clusters)
 
 
-def drawn_clusters(step: str) -> Clusters:
-    """Return the clusters written by :func:`drew_step`; empty for any other step."""
+def read_draw_entry(step: str) -> Clusters:
+    """Return the clusters written by :func:`draw_entry`; empty for any other step."""
     if not step.startswith(kernel.DREW):
         return ()
     rows = step.removeprefix(kernel.DREW).split()
     return tuple(tuple(tuple(map(PartyId, m.split(","))) for m in row.split("/")) for row in rows)
 
 
-def left_open(
+def end_announced_round(
     ctx: phases.ServerContext, standing: phases.Standing
 ) -> tuple[phases.Evaluating, reports.Effects] | None:
     """End a round whose draw an earlier server announced; None for any other.
@@ -158,22 +160,22 @@ def left_open(
     drawn = tuple(sorted({party for row in drew for members in row for party in members}))
     standing = replace(
         standing,
-        releases=with_round(ctx.plan, standing.releases, drawn),
+        releases=add_round(ctx.plan, standing.releases, drawn),
         atom_seed=standing.atom_seed or resumed.atom_seed,
         session=replace(standing.session, interrupted=True),
     )
-    standing, done, told = walk.void(ctx.plan, standing, drawn)
+    standing, done, told = walk.end_void_round(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
     return phases.Evaluating(standing, replace(done, lost=lost)), (
         kernel.Report(reports.RoundStarted(round_, model_digest(standing.params, standing.values))),
-        kernel.Report(reports.RoundSkipped(round_, VOID)),
-        *(kernel.Report(reports.InstanceLost(round_, *key, VOID)) for key in lost),
+        kernel.Report(reports.RoundSkipped(round_, VOID_BY_RESTART)),
+        *(kernel.Report(reports.InstanceLost(round_, *key, VOID_BY_RESTART)) for key in lost),
         *map(kernel.Report, told),
         kernel.Evaluate(round_, standing.params),
     )
 
 
-def unheard_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
+def may_be_unknown_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
     """Return True if these atoms may be unknown to all parties, as an earlier server was killed."""
     resumed = ctx.resumed
     return (

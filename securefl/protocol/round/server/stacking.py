@@ -18,10 +18,10 @@ from securefl.methods import encoding, robust
 from securefl.protocol.round.server.features.trust import (
     NO_TRUST,
     Trust,
-    credited,
-    faded,
-    of_clusters,
-    smoothed,
+    cluster_trust,
+    credit_scores,
+    fade_scores,
+    smooth_gradients,
 )
 from securefl.protocol.round.shared.plan import RunPlan
 
@@ -60,7 +60,7 @@ class RoundAggregate:
     """Coordinates that the update covers; with task groups, of groups with one."""
 
 
-def counted(
+def sums_for_rule(
     plan: RunPlan, sums: Sequence[ClusterSum], excluded: Collection[tuple[int, int]] = ()
 ) -> Sequence[ClusterSum]:
     """Return the sums that the rule sees: those that no check (step 12) excluded.
@@ -73,14 +73,14 @@ def counted(
     return [opened for opened in sums if opened.key not in excluded]
 
 
-def usable(plan: RunPlan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
+def usable_reclusterings(plan: RunPlan, sums: Sequence[ClusterSum]) -> tuple[int, ...]:
     """Return the reclusterings with enough opened clusters for the rule."""
     rows = Counter(opened.reclustering for opened in sums)
     needed = robust.clusters_needed_by(plan.scenario.aggregation)
     return tuple(r for r in range(plan.scenario.clustering.reclusterings) if rows[r] >= needed)
 
 
-def stack_of(
+def stack_sums(
     plan: RunPlan,
     sums: Sequence[ClusterSum],
     weights: Mapping[PartyId, float],
@@ -133,12 +133,14 @@ def aggregate_round(
         gradients: f64 ``(d,)`` from the server's data, by reclustering. A rule that needs one skips
             reclusterings without it.
         trust: trust in the parties before the round.
-        excluded: (reclustering, cluster) pairs that failed a check (:func:`counted`).
+        excluded: (reclustering, cluster) pairs that failed a check (:func:`sums_for_rule`).
         unit: length in the parameters' unit that is encoded as 1.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
-    seen = counted(plan, sums, excluded)
-    rows = {r: [opened for opened in seen if opened.reclustering == r] for r in usable(plan, seen)}
+    seen = sums_for_rule(plan, sums, excluded)
+    rows = {
+        r: [opened for opened in seen if opened.reclustering == r] for r in usable_reclusterings(plan, seen)
+    }
     if robust.needs_server_gradient(rule):
         rows = {r: opened for r, opened in rows.items() if r in gradients}
     drawn = {r: crypto.digest("pre-aggregation", seed, r) for r in rows}
@@ -146,18 +148,20 @@ def aggregate_round(
     # A rule with a memory asks twice. Stacks are large, so only one is kept.
     @functools.lru_cache(maxsize=1)
     def stack(r: int) -> ClusterMeans:
-        return stack_of(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)
+        return stack_sums(plan, rows[r], weights, reference, gradients.get(r), excluded, unit=unit)
 
     standings: dict[int, F64] = {}
     if isinstance(rule, robust.InnerProduct):
-        trust, gradients = smoothed(trust, rule, gradients)
+        trust, gradients = smooth_gradients(trust, rule, gradients)
         if rule.select == "accumulated" and rows:
-            trust = faded(trust, rule)
+            trust = fade_scores(trust, rule)
             # All reclusterings first: credit earned in one of them counts in all.
             survivors = {r: [one.survivors for one in opened] for r, opened in rows.items()}
             for r, clusters in survivors.items():
-                trust = credited(trust, clusters, robust.earned_by(aggregation, rule, stack(r), drawn[r]))
-            standings = {r: of_clusters(trust, rule, clusters) for r, clusters in survivors.items()}
+                trust = credit_scores(
+                    trust, clusters, robust.earned_by(aggregation, rule, stack(r), drawn[r])
+                )
+            standings = {r: cluster_trust(trust, rule, clusters) for r, clusters in survivors.items()}
     results: list[F64] = []
     kept: dict[tuple[int, int], bool] = {}
     for r, opened in rows.items():

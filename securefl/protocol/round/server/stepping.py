@@ -12,11 +12,11 @@ from securefl.protocol.round.server import stacking
 from securefl.protocol.round.server.group_sums import aggregate_groups
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.phases import Standing
-from securefl.protocol.round.shared.additions.catalogue import unit_of
-from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.additions.catalogue import encoded_unit
+from securefl.protocol.round.shared.allowance import allowed_seconds
 from securefl.protocol.round.shared.plan import RunPlan
 
-MAX_FRUITLESS = 3
+MAX_ROUNDS_WITHOUT_UPDATE = 3
 """Rounds in a row with enough parties but no update after which the run aborts.
 
 Rounds spoilt only by failed checks or a lost broker do not count. Rounds with too few parties count in time:
@@ -51,18 +51,18 @@ def aggregate(
         gradients,
         standing.trust,
         opened.excluded,
-        unit=unit_of(standing.values),
+        unit=encoded_unit(standing.values),
     )
 
 
-def optimised(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
+def apply_optimiser(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
     """Return parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after the optimiser's step."""
     return server_optimisers.server_step(
         plan.optimiser, standing.params, standing.moments, update, standing.round, plan.averaged
     )
 
 
-def waits_of(plan: RunPlan, standing: Standing) -> int:
+def allowed_waits(plan: RunPlan, standing: Standing) -> int:
     """Return the hello deadlines that a round waits for enough parties, doubled after each such round.
 
     Absent parties then cost few rounds. The last round of a run without any update waits as long as
@@ -73,38 +73,39 @@ def waits_of(plan: RunPlan, standing: Standing) -> int:
     return 1 << min(standing.quorum.lone_rounds, 16)
 
 
-def alone_for(plan: RunPlan, standing: Standing, waits: int) -> Standing:
+def add_waits(plan: RunPlan, standing: Standing, waits: int) -> Standing:
     """Return the state after ``waits`` further waits with too few parties."""
     return replace(
         standing,
         quorum=replace(
-            standing.quorum, lone_seconds=standing.quorum.lone_seconds + waits * allowed(plan, "hello")
+            standing.quorum,
+            lone_seconds=standing.quorum.lone_seconds + waits * allowed_seconds(plan, "hello"),
         ),
     )
 
 
-def without_quorum(plan: RunPlan, standing: Standing) -> bool:
+def is_quorum_overdue(plan: RunPlan, standing: Standing) -> bool:
     """Return True if there were too few parties for as long as ``deadlines.quorum`` allows."""
     return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
 
 
-def lone_round(plan: RunPlan, standing: Standing) -> Standing:
+def add_skipped_round(plan: RunPlan, standing: Standing) -> Standing:
     """Return the state after all waits of a round without further parties."""
-    for _ in range(waits_of(plan, standing)):
-        standing = alone_for(plan, standing, 1)
-        if without_quorum(plan, standing):
+    for _ in range(allowed_waits(plan, standing)):
+        standing = add_waits(plan, standing, 1)
+        if is_quorum_overdue(plan, standing):
             break
     return replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
 
 
 def abort_reason(plan: RunPlan, standing: Standing) -> str:
     """Return why a run cannot continue after a round; empty if it can."""
-    if standing.fruitless_rounds >= MAX_FRUITLESS:
-        reason = f"no sum could be used in {MAX_FRUITLESS} rounds in a row"
+    if standing.fruitless_rounds >= MAX_ROUNDS_WITHOUT_UPDATE:
+        reason = f"no sum could be used in {MAX_ROUNDS_WITHOUT_UPDATE} rounds in a row"
         if not standing.updates:
             reason += "; if an earlier run began with the same model, give another --seed (docs/privacy.md)"
         return reason
-    if without_quorum(plan, standing):
+    if is_quorum_overdue(plan, standing):
         seconds = plan.scenario.deadlines.quorum
         return f"too few parties for a round in {seconds:g} s online (deadlines.quorum)"
     if not np.isfinite(standing.params).all():

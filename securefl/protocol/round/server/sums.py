@@ -8,7 +8,7 @@ from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.server import attempts, phases
 from securefl.protocol.round.server.freeze import freeze
 from securefl.protocol.round.shared import reports
-from securefl.protocol.round.shared.allowance import allowed
+from securefl.protocol.round.shared.allowance import allowed_seconds
 
 
 def on_instance_message(
@@ -42,7 +42,7 @@ def awaited_members(phase: phases.Summing) -> frozenset[PartyId]:
     return frozenset(party for some in missing for party in some)
 
 
-def collects(phase: phases.Summing) -> bool:
+def collects_inputs(phase: phases.Summing) -> bool:
     """Return True if every instance collects masked inputs or is lost."""
     return all(
         isinstance(instance, secure_sum.CollectingInputs | secure_sum.Lost)
@@ -58,7 +58,7 @@ def advance(
     effects: list[reports.Effects] = []
     for key in phase.instances:
         while True:
-            until = attempts.due_in(ctx, phase, instances[key], deadlines[key], began[key])
+            until = attempts.attempt_end_of(ctx, phase, instances[key], deadlines[key], began[key])
             if attempts.is_at_end(instances[key], until, now) or (instances[key].missing and now < until):
                 break
             instances[key], deadlines[key], sent = _close(ctx, instances[key], now)
@@ -68,7 +68,7 @@ def advance(
     current = replace(phase, instances=instances, deadlines=deadlines, began=began)
     if not _all_at_end(ctx, current, now):
         return current, flat
-    current, again = attempts.without_missing(ctx, current, now)
+    current, again = attempts.retry_without_missing(ctx, current, now)
     flat += again
     if not _all_at_end(ctx, current, now):
         return current, flat
@@ -76,7 +76,7 @@ def advance(
     return frozen, flat + sent
 
 
-def heard(
+def record_pace(
     before: phases.Summing, after: phases.Summing, event: kernel.Received[messages.AnyMessage]
 ) -> phases.Summing:
     """Record the time of a message that an instance's step waited for."""
@@ -86,14 +86,15 @@ def heard(
         return after
     if party not in instance.missing or party in now.missing:
         return after
-    step = attempts.step_of(instance)
-    pace = after.paces.get(step, after.standing.session.pace).answered(party, event.now, after.began[key])
+    step = attempts.step_kind(instance)
+    pace = after.paces.get(step, after.standing.session.pace).with_answer(party, event.now, after.began[key])
     return replace(after, paces={**after.paces, step: pace})
 
 
 def _all_at_end(ctx: phases.ServerContext, phase: phases.Summing, now: float) -> bool:
     return all(
-        attempts.is_at_end(i, attempts.due_of(ctx, phase, key), now) for key, i in phase.instances.items()
+        attempts.is_at_end(i, attempts.attempt_end(ctx, phase, key), now)
+        for key, i in phase.instances.items()
     )
 
 
@@ -102,7 +103,7 @@ def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) 
 
     Deadlines of instances at their end are past: waking for them would stop time.
     """
-    ends = {key: attempts.due_of(ctx, phase, key) for key in phase.instances}
+    ends = {key: attempts.attempt_end(ctx, phase, key) for key in phase.instances}
     return min(end for key, end in ends.items() if not attempts.is_at_end(phase.instances[key], end, now))
 
 
@@ -122,11 +123,11 @@ def _close(
             ),
         )
     if isinstance(after, secure_sum.Lost):
-        return after, now, (*told, attempts.report_lost(after))
+        return after, now, (*told, attempts.lost_report(after))
     if isinstance(after, secure_sum.CollectingKeys):
-        told += attempts.asked_again(instance.setup, after.setup)
+        told += attempts.retry_messages(instance.setup, after.setup)
     deadlines = plan.scenario.deadlines
     wait = {"keys": deadlines.keys, "shares": deadlines.shares, "training": deadlines.training}[closed.step]
     if closed.vectors and closed.step != "keys":
-        wait = allowed(plan, closed.step)
+        wait = allowed_seconds(plan, closed.step)
     return after, now + wait, (*told, *(kernel.Send(to, place, message) for to, message in closed.said))

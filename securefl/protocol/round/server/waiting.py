@@ -14,11 +14,11 @@ from types import MappingProxyType
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.plan import RunPlan
 
-GRACE = 0.5
+GRACE_SECONDS = 0.5
 """Seconds of waiting after the last answer if only parties with hints are missing."""
-RETURN = 1.5
+RECONNECT_SECONDS = 1.5
 """Seconds to return after a broken connection: connect, subscribe, report."""
-PATIENCE = 2.0
+PACE_FACTOR = 2.0
 """Least length of a step, in multiples of its answers' usual time."""
 
 _NOBODY: Mapping[PartyId, float] = MappingProxyType({})
@@ -35,7 +35,7 @@ class Pace:
     last: float = -math.inf
     """Time of the last answer."""
 
-    def answered(self, party: PartyId, now: float, began: float | None = None) -> Pace:
+    def with_answer(self, party: PartyId, now: float, began: float | None = None) -> Pace:
         """Return the pace with one more answer; a party's slowest counts."""
         seconds = max(now - (self.began if began is None else began), self.took.get(party, 0.0))
         return replace(self, took={**self.took, party: seconds}, last=now)
@@ -51,7 +51,7 @@ def least_answers(plan: RunPlan, asked: int) -> int:
     return max(usual, plan.scenario.secure_sum.colluders + 1)
 
 
-def due(
+def step_end(
     deadline: float,
     missing: Collection[PartyId],
     late: Collection[PartyId],
@@ -80,6 +80,6 @@ def due(
         return deadline
     times = sorted(pace.took.values())
     usual = max(times[len(times) // 2], times[least - 1])
-    back = max((gone[party] for party in missing if party in gone), default=-math.inf) + RETURN
+    back = max((gone[party] for party in missing if party in gone), default=-math.inf) + RECONNECT_SECONDS
     start = pace.began if began is None else began
-    return min(deadline, max(start + PATIENCE * usual, pace.last + GRACE, back))
+    return min(deadline, max(start + PACE_FACTOR * usual, pace.last + GRACE_SECONDS, back))

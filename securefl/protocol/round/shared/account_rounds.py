@@ -32,7 +32,7 @@ _LARGEST = 60
 _MODEL = bytes(32)
 
 
-def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
+def account_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
     """Yield the sentences on the rounds that accounts allow, by :data:`DROPOUT_RATES`."""
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
@@ -49,7 +49,7 @@ def on_accounts(scenario: Scenario) -> Iterator[header.Sentence]:
     shown = ", ".join(
         f"{rounds}{' or more' if rounds >= MOST_ROUNDS else ''} at {text.percent(rate)} dropouts"
         for rate in DROPOUT_RATES
-        for rounds in (carried_rounds(scenario, rate),)
+        for rounds in (allowed_rounds(scenario, rate),)
     )
     yield header.tolerance(
         more=f"accounts allow these rounds without an update before parties wait for another model: {shown}"
@@ -62,16 +62,16 @@ def least_kept(scenario: Scenario, rate: float) -> float:
     return min(odds.cluster_kept_at(atoms, rate, fewest) for atoms in set(planned_atoms(scenario)))
 
 
-def carried_rounds(scenario: Scenario, rate: float) -> int:
+def allowed_rounds(scenario: Scenario, rate: float) -> int:
     """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
     For a feasible scenario without noise, atoms or fixed clusters. ``rate`` is the probability of a dropout
     before the input.
     """
-    return median_low(_carried(scenario, rate, number) for number in range(_TRIES))
+    return median_low(_try_rounds(scenario, rate, number) for number in range(_TRIES))
 
 
-def _carried(scenario: Scenario, rate: float, number: int) -> int:
+def _try_rounds(scenario: Scenario, rate: float, number: int) -> int:
     parties, clustering = attacks.party_names(scenario.parties), scenario.clustering
     said = published_limits(scenario)
     limits = leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)

@@ -10,14 +10,14 @@ from securefl.protocol.round.shared.plan import RunPlan
 Step = Literal["hello", "shares", "training", "verify"]
 """Steps that transfer vectors: the model, members' messages and inputs, proofs."""
 
-RATE = 1e6
+BYTES_PER_SECOND = 1e6
 """Least bandwidth of each party's connection, in bytes per second."""
 
 
-def allowed(plan: RunPlan, step: Step) -> float:
-    """Return the seconds for a step: its deadline, or its vectors' transfer at :data:`RATE` if longer."""
+def allowed_seconds(plan: RunPlan, step: Step) -> float:
+    """Return the seconds for a step: its deadline, or the transfer of its vectors if that is longer."""
     wanted: float = getattr(plan.scenario.deadlines, step)
-    return max(wanted, vector_bytes(plan, step) / RATE)
+    return max(wanted, vector_bytes(plan, step) / BYTES_PER_SECOND)
 
 
 def vector_bytes(plan: RunPlan, step: Step) -> int:
@@ -27,12 +27,12 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
     party's sums, times a factor of the secure sum.
     """
     if step == "hello":
-        return 4 * plan.broadcast
+        return 4 * plan.total_parameters
     if step == "verify":
         return sums.exact_sum(proof_bytes(plan))
     words = plan.scenario.clustering.reclusterings * plan.length
     if clustering.hides_groups(plan.scenario.groups):
-        words = plan.words(clustering.COUNTS) + plan.broadcast
+        words = plan.sum_length(clustering.COUNTS) + plan.total_parameters
     vectors = plan.sums.vectors(step, plan.limits.max_cluster_size)
     return words * plan.limits.ring_bits // 8 * vectors
 
@@ -47,7 +47,9 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
     return proofs.opening, proofs.step
 
 
-def extra(plan: RunPlan) -> float:
+def extra_seconds(plan: RunPlan) -> float:
     """Return the seconds by which vectors may extend a round beyond its deadlines."""
     steps: tuple[Step, ...] = ("hello", "shares", "training", "verify")
-    return math.fsum(allowed(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps)
+    return math.fsum(
+        allowed_seconds(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps
+    )

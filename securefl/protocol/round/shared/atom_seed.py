@@ -42,7 +42,7 @@ def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known:
     return atom_seed
 
 
-def forgotten(hellos: Mapping[PartyId, messages.Hello], known: bytes) -> str | None:
+def reason_atoms_unknown(hellos: Mapping[PartyId, messages.Hello], known: bytes) -> str | None:
     """Return why there can be no round despite enough parties, or None."""
     if known and not any(clustering.is_founded(hello.atom_seed) for hello in hellos.values()):
         return "none of them was there when the atoms were formed"

@@ -32,7 +32,7 @@ class Conviction(NamedTuple):
     what: str
 
 
-def convicts(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
+def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
     """Return the process that a charge convicts.
 
     ``first``, the first link of the chain of models, is needed only if another first model is announced.
@@ -43,11 +43,11 @@ def convicts(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | Non
     try:
         match charge:
             case charges.FalseClaim():
-                return _false_claim(charge, plan, first)
+                return _judge_claim(charge, plan, first)
             case charges.TwoWords():
-                return _two_words(charge, plan)
+                return _judge_equivocation(charge, plan)
             case _:
-                return _bad_deal(charge, plan)
+                return _judge_shares(charge, plan)
     except PeerError as error:
         raise ConvictsNobodyError(f"proves nothing: {error.reason}") from error
     except UsageError as error:
@@ -115,14 +115,14 @@ def certified_round(
     return fixed
 
 
-def _false_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLink | None) -> Conviction:
+def _judge_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLink | None) -> Conviction:
     signed, claim, contents = charge.signed, charge.signed.claim, charge.contents
     for one in (signed, *charge.earlier):
         signed_claim.check_signed(one, plan.roster, plan.run)
-    if isinstance(contents, charges.Announced) and (what := _other_model(signed, contents, plan, first)):
+    if isinstance(contents, charges.Announced) and (what := _model_fault(signed, contents, plan, first)):
         return Conviction(SERVER, what)
     for one in charge.earlier:
-        if what := _two_claims(one, signed, plan):
+        if what := _claim_conflict(one, signed, plan):
             return Conviction(SERVER, what)
     if _is_of_another_round(charge, plan):
         what = f"claims a result of another round than the certified {claim.round}"
@@ -131,7 +131,7 @@ def _false_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLi
         raise ConvictsNobodyError("it takes the round that is claimed to judge it")
     certified = certified_round(plan, signed, charge.record)
     try:
-        repeating.check_parts(certified, claim)
+        repeating.check_all_sums(certified, claim)
     except PeerError as error:
         return Conviction(SERVER, error.reason)
     repeat = _repeat_of(signed, contents, charge.record, plan, certified)
@@ -163,23 +163,23 @@ def _repeat_of(
             return _step(signed, contents, record, plan, certified)
 
 
-def _announces(signed: charges.SignedClaim) -> bool:
+def _is_announcement(signed: charges.SignedClaim) -> bool:
     """Return True if signed in an announcement; in a proof the round is the claim's."""
     return signed.claim.round < signed.place[0]
 
 
-def _two_claims(one: charges.SignedClaim, signed: charges.SignedClaim, plan: RunPlan) -> str:
+def _claim_conflict(one: charges.SignedClaim, signed: charges.SignedClaim, plan: RunPlan) -> str:
     """Return how two claims conflict; empty if both may be true."""
     for first, other in ((one, signed), (signed, one)):
         root, round_ = chain.link_of(plan.run, first.claim).root, first.place[0]
         differ = root != chain.link_of(plan.run, other.claim).root
         if first.claim.round == other.claim.round and differ:
             return f"signed two results of round {first.claim.round}"
-        if not _announces(first):
+        if not _is_announcement(first):
             continue
-        if _announces(other) and round_ == other.place[0] and differ:
+        if _is_announcement(other) and round_ == other.place[0] and differ:
             return f"signed two states for round {round_}"
-        if _announces(other) and round_ < other.place[0] and first.claim.round > other.claim.round:
+        if _is_announcement(other) and round_ < other.place[0] and first.claim.round > other.claim.round:
             return f"starts round {other.place[0]} from an earlier state than round {round_}"
         if round_ == other.claim.round and other.claim.previous != root:
             return f"claims that round {round_} began from another state than it announced"
@@ -200,11 +200,11 @@ def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
     return claim.statement not in statements
 
 
-def _other_model(
+def _model_fault(
     signed: charges.SignedClaim, shown: charges.Announced, plan: RunPlan, first: chain.ChainLink | None
 ) -> str:
     """Return the fault of an announced model; empty if it may be true."""
-    if not _announces(signed) or signed.contents != signed_claim.announced_contents(
+    if not _is_announcement(signed) or signed.contents != signed_claim.announced_contents(
         shown.model, shown.attests
     ):
         raise ConvictsNobodyError("it is not what the server signed of an announcement")
@@ -257,13 +257,13 @@ def _opening(
         vectors=shown.vectors,
     )
 
-    def repeated() -> None:
+    def repeat() -> None:
         _, key_list = secure_sum.read_key_list(setup, shown.adverts, plan.roster)
         lists = plan.sums.lists_digest(setup, key_list, numbers, alive)
         sure = secure_sum.Repeatable(setup, lists, numbers, alive, shown.added)
         repeating.repeat_sum(plan, certified, sure, message, shown.opened, vectors)
 
-    return repeated
+    return repeat
 
 
 def _step(
@@ -281,7 +281,7 @@ def _step(
         raise ConvictsNobodyError("it is not what the server proved")
     if chain.link_of(plan.run, shown.previous).root != claim.previous:
         raise ConvictsNobodyError("the link before is not the one that the claim names")
-    size = 4 * plan.broadcast
+    size = 4 * plan.total_parameters
     if len(shown.params) != size + 8 * len(plan.first_values):
         raise ConvictsNobodyError("its model is of another length")
     params = np.frombuffer(shown.params[:size], dtype="<f4").astype(np.float32)
@@ -291,7 +291,7 @@ def _step(
     return lambda: repeating.repeat_step(plan, certified, claim, state, params, shown.step)
 
 
-def _two_words(charge: charges.TwoWords, plan: RunPlan) -> Conviction:
+def _judge_equivocation(charge: charges.TwoWords, plan: RunPlan) -> Conviction:
     one, other = (
         wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         for frame in (charge.first, charge.second)
@@ -303,7 +303,7 @@ def _two_words(charge: charges.TwoWords, plan: RunPlan) -> Conviction:
     raise ConvictsNobodyError("an honest party may have signed both frames")
 
 
-def _bad_deal(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
+def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
     said = wire.open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
     members, advert = tuple(PartyId(name) for name in charge.members), said.message
     fewest = plan.scenario.secure_sum.min_survivors
@@ -326,12 +326,12 @@ def _bad_deal(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
                 raise ConvictsNobodyError("it names a holder that there is not")
             if digest_of(owner, holder, kinds[kind], share) != charge.digests[holder][kind]:
                 raise ConvictsNobodyError("a share is not the one that its owner has pinned")
-        if what := _other_secret(setup, owner, kind, held, advert):
+        if what := _secret_fault(setup, owner, kind, held, advert):
             return Conviction(said.sender, f"{what} in {setup.describe()}")
     raise ConvictsNobodyError("the shares make the secrets that were advertised")
 
 
-def _other_secret(
+def _secret_fault(
     setup: secure_sum.Setup, owner: int, kind: int, held: Mapping[int, bytes], advert: messages.KeyAdvert
 ) -> str:
     """Return how a shared secret differs from the advertised one, or empty."""

@@ -18,7 +18,7 @@ Releases = Mapping[PartyId, int]
 NO_RELEASES: Releases = MappingProxyType({})
 
 
-def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId]) -> Releases:
+def add_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId]) -> Releases:
     """Return the count after one more round; without privacy nothing is counted."""
     if plan.scenario.privacy.unit == "none":
         return releases
@@ -28,7 +28,7 @@ def with_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId
     return MappingProxyType(counted)
 
 
-def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
+def allowed_releases(plan: RunPlan, own: int | None = None) -> int | None:
     """Return the updates that a party may release, at most ``own``; None without a limit."""
     limits = [limit for limit in (plan.scenario.privacy.releases, own) if limit is not None]
     return min(limits, default=None)
@@ -36,18 +36,18 @@ def allowed_of(plan: RunPlan, own: int | None = None) -> int | None:
 
 def is_spent(plan: RunPlan, made: int, own: int | None = None) -> bool:
     """Return True if one more round exceeds the budget of a party with ``made`` releases."""
-    allowed = allowed_of(plan, own)
+    allowed = allowed_releases(plan, own)
     return allowed is not None and made + clustering.works_of(plan.scenario.clustering) > allowed
 
 
-def spent_by(plan: RunPlan, releases: Releases) -> frozenset[PartyId]:
+def spent_parties(plan: RunPlan, releases: Releases) -> frozenset[PartyId]:
     """Return the parties with spent budgets."""
     return frozenset(party for party, made in releases.items() if is_spent(plan, made))
 
 
-def ending(plan: RunPlan, releases: Releases) -> str | None:
+def reason_to_end(plan: RunPlan, releases: Releases) -> str | None:
     """Return why spent budgets end the run, or None."""
-    spent = spent_by(plan, releases)
+    spent = spent_parties(plan, releases)
     if not spent:
         return None
     left = plan.roster.parties.keys() - spent

@@ -68,11 +68,11 @@ def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
     return ChainLink(claim, crypto.digest("claim", run, wire.encode(claim)))
 
 
-def first_of(plan: RunPlan, params: F32) -> ChainLink | None:
+def first_link(plan: RunPlan, params: F32) -> ChainLink | None:
     """Return the first link, for the first model f32 ``(k d,)``; None if not verified."""
     if not plan.scenario.secure_sum.verified:
         return None
-    moments = server_optimisers.first_moments(plan.optimiser, plan.broadcast)
+    moments = server_optimisers.first_moments(plan.optimiser, plan.total_parameters)
     claim = messages.RoundClaim(
         round=-1,
         previous=NO_LINK,
@@ -95,11 +95,11 @@ def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, StartValues]:
     Raises:
         PeerError: the state has another length.
     """
-    kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.broadcast
+    kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.total_parameters
     if len(sent) != 8 * (size + len(plan.first_values)):
         raise PeerError(SERVER, "sends a proof that starts from a state of another size")
     numbers = np.frombuffer(sent, dtype="<f8").astype(np.float64)
-    return numbers[:size].reshape(kept, plan.broadcast), named_values(plan.scenario, numbers[size:])
+    return numbers[:size].reshape(kept, plan.total_parameters), named_values(plan.scenario, numbers[size:])
 
 
 def state_digest(moments: F64, values: StartValues = NO_VALUES) -> bytes:
@@ -123,7 +123,7 @@ def committee(plan: RunPlan, certified: CertifiedRound) -> tuple[PartyId, ...]:
     return clustering.committee_of(plan.scenario, drawn.seed, drawn.assignment.participants)
 
 
-def lacking(
+def missing_attests(
     plan: RunPlan,
     certified: CertifiedRound,
     claim: messages.RoundClaim,
@@ -174,6 +174,6 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
         if delivery.sender in attesting or not may_attest(plan, certified, delivery.place, delivery.sender):
             raise PeerError(SERVER, f"sends a confirmation of {delivery.sender}, which is not a verifier")
         attesting.add(delivery.sender)
-    missing = lacking(plan, certified, link.claim, by)
+    missing = missing_attests(plan, certified, link.claim, by)
     if missing is not None:
         raise PeerError(SERVER, f"claims a result without enough confirmations: {missing}")

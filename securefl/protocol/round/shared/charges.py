@@ -110,12 +110,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Charge] = msgspec.msgpack.Decoder(Charge)
 
 
-def charge_bytes(charge: Charge) -> bytes:
+def encode_evidence(charge: Charge) -> bytes:
     """Return a charge as stored in a file."""
     return _encoder.encode(charge)
 
 
-def charge_from(raw: bytes) -> Charge:
+def parse_evidence(raw: bytes) -> Charge:
     """Return the charge in a file.
 
     Raises:

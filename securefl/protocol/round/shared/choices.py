@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from securefl.base import entropy, header, text
 from securefl.methods import privacy
-from securefl.protocol.round.server.group_start import models_at
-from securefl.protocol.round.shared.groups import any_group
+from securefl.protocol.round.server.group_start import model_count
+from securefl.protocol.round.shared.groups import random_group
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.randomness import group_entropy
 from securefl.scenario import Groups, Scenario, tells_groups
@@ -40,20 +40,20 @@ def choices_due(groups: Groups, round_: int) -> int:
     return 0 if round_ < groups.warmup else 1 + (round_ - groups.warmup) // groups.pace
 
 
-def chooses(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
+def is_choosing(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
     """Return True if a party chooses in a round, rather than repeat its last group."""
-    if models_at(plan, round_) == 1:
+    if model_count(plan, round_) == 1:
         return False
     return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
         plan.scenario.groups, round_
     )
 
 
-def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
+def group_to_name(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
     """Return the group that a party names: by its best model, random if none is finite."""
-    there, epsilon = models_at(plan, round_), plan.scenario.groups.choice_epsilon
+    there, epsilon = model_count(plan, round_), plan.scenario.groups.choice_epsilon
     if preferred is None:
-        return any_group(own, round_, there)
+        return random_group(own, round_, there)
     if epsilon is None:
         return preferred
     return privacy.randomised_response(
@@ -61,7 +61,7 @@ def answer(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entro
     )
 
 
-def told_epsilon(scenario: Scenario) -> float | None:
+def choices_epsilon(scenario: Scenario) -> float | None:
     """Return the pure epsilon of a party's group choices in a run, of its whole data; None: unbounded."""
     groups = scenario.groups
     if groups.choice_epsilon is None:
@@ -69,9 +69,9 @@ def told_epsilon(scenario: Scenario) -> float | None:
     return groups.choice_epsilon * choices_due(groups, scenario.stop.rounds - 1)
 
 
-def on_choices(scenario: Scenario) -> Iterator[header.Sentence]:
+def choice_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
     """Yield the sentence on the leakage of open choices; none if groups are hidden."""
-    groups, epsilon = scenario.groups, told_epsilon(scenario)
+    groups, epsilon = scenario.groups, choices_epsilon(scenario)
     if not tells_groups(groups):
         return
     if groups.choice_epsilon is None or epsilon is None:

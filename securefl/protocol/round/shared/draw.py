@@ -56,34 +56,34 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
     """
     if len(present) < plan.majority:
         return f"{plan.majority} are needed: more than half of the roster"
-    return _unfit_for(plan, present, atom_seed)
+    return _shortage_for_clusters(plan, present, atom_seed)
 
 
-def _unfit_for(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
+def _shortage_for_clusters(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
     """Return what the present parties lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
         formed = is_founded(atom_seed)
         counted = (
             sums.exact_sum(map(len, whole(_atoms(plan, atom_seed), present))) if formed else len(present)
         )
-        if counted >= plan.fewest:
+        if counted >= plan.min_participants:
             return None
         where = " of them are in whole atoms" if formed else " are there"
-        return f"{counted}{where}, and {plan.fewest} are needed"
+        return f"{counted}{where}, and {plan.min_participants} are needed"
     if not plan.scenario.clustering.fixed:
-        if plan.wanted(len(present)):
+        if plan.participants_of(len(present)):
             return None
         most = plan.limits.max_cluster_size
-        return f"{plan.fewest} are needed, and clusters of {most} members at most"
+        return f"{plan.min_participants} are needed, and clusters of {most} members at most"
     fewest = plan.scenario.secure_sum.min_survivors
-    counted = len(_fixed(plan, present).participants)
+    counted = len(_fixed_assignment(plan, present).participants)
     if counted >= (plan.limits.quorum or 1):
         return None
     needed = f", and {plan.limits.quorum} are needed" if plan.limits.quorum else ""
     return f"{counted} of them are in fixed clusters with {fewest} members or more{needed}"
 
 
-def unfit(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
+def reason_none_drawn(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
     """Return why no party was drawn, for the report of the skipped round."""
     lacking = shortage(plan, present, drawn.atom_seed)
     most = plan.limits.max_cluster_size
@@ -118,17 +118,17 @@ def draw_round(
     Raises:
         PeerError: a sample count is outside its limits.
     """
-    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.drawn_digest)
+    seed = certified_seed(nonces, plan.run, round_, draw, model, plan.draw_digest)
     if plan.scenario.clustering.atoms == 1:
         atom_seed = b""
     elif not is_founded(atom_seed):
-        atom_seed = _formed_by(plan, seed, atom_seed)
+        atom_seed = _form_atom_seed(plan, seed, atom_seed)
     told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
     assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
-    return weighed_draw(plan, draw, seed, assignment, samples, atom_seed, told)
+    return with_weights(plan, draw, seed, assignment, samples, atom_seed, told)
 
 
-def weighed_draw(
+def with_weights(
     plan: RunPlan,
     draw: int,
     seed: bytes,
@@ -171,12 +171,12 @@ def clusters_of(
         again = 1 + plan.models if hides_groups(plan.scenario.groups) else 1
         return replace(unions, clusters=unions.clusters * again)
     if clustering.fixed:
-        return _fixed(plan, present)
-    wanted = plan.wanted(len(present))
+        return _fixed_assignment(plan, present)
+    wanted = plan.participants_of(len(present))
     return draw_assignment(seed, present, wanted, clustering.size, clustering.reclusterings)
 
 
-def _formed_by(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
+def _form_atom_seed(plan: RunPlan, seed: bytes, statement: bytes) -> bytes:
     """Return the seed of the atoms that a draw forms around a statement's kept ones.
 
     If no clusters of kept atoms fit, their members sit out.
@@ -199,7 +199,7 @@ def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[Pa
         whole(_atoms(plan, atom_seed), present),
         atoms_per_cluster(plan.scenario.clustering),
         plan.scenario.clustering.reclusterings,
-        fewest=plan.fewest,
+        fewest=plan.min_participants,
         wanted=participants_of(plan.scenario),
         largest=plan.limits.max_cluster_size,
     )
@@ -228,7 +228,7 @@ def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> Cl
     )
 
 
-def _fixed(plan: RunPlan, present: Collection[PartyId]) -> Assignment:
-    seed = fixed_seed(plan.run, plan.drawn_digest)
+def _fixed_assignment(plan: RunPlan, present: Collection[PartyId]) -> Assignment:
+    seed = fixed_seed(plan.run, plan.draw_digest)
     size, fewest = plan.scenario.clustering.size, plan.scenario.secure_sum.min_survivors
     return fixed_assignment(seed, plan.roster.parties, present, size, fewest)

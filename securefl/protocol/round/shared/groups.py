@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.randomness import group_entropy
 NO_GROUPS: Mapping[PartyId, int] = {}
 
 
-def fits_groups(plan: RunPlan, group: int) -> bool:
+def is_valid_group(plan: RunPlan, group: int) -> bool:
     """Return True if a hello may state ``group``."""
     return (
         0 <= group < plan.models
@@ -29,7 +29,7 @@ def model_of(plan: RunPlan, params: F32, group: int) -> F32:
     return params[group * plan.length : (group + 1) * plan.length]
 
 
-def any_group(own: entropy.Entropy, round_: int, groups: int) -> int:
+def random_group(own: entropy.Entropy, round_: int, groups: int) -> int:
     """Return a random group for a party without a finite loss, which sends zeros there.
 
     It takes part all the same, so that this is not observable.
@@ -49,7 +49,7 @@ def draw_inside_groups(
     tasks: list[int] = []
     for group in range(plan.models):
         members = sorted(party for party in present if groups[party] == group)
-        wanted = _wanted(plan, len(members))
+        wanted = _participants_of_group(plan, len(members))
         if not wanted:
             continue
         own = crypto.digest("task group", seed, group)
@@ -62,7 +62,7 @@ def draw_inside_groups(
     return clustering.Assignment(participants, (tuple(clusters),), tasks=tuple(tasks))
 
 
-def _wanted(plan: RunPlan, members: int) -> int:
+def _participants_of_group(plan: RunPlan, members: int) -> int:
     """Return the most members of a group that fill clusters of the smallest size, or 0."""
     size = plan.scenario.clustering.size
     return clustering.most_fitting(members, size, size, clustering.max_cluster_size(plan.scenario))

@@ -15,6 +15,6 @@ def late_reason(kind: str, round_: int, doing: str) -> str:
     return f"{LATE}{kind} of round {round_}, {doing}"
 
 
-def without_late(reason: str) -> str | None:
+def strip_late_prefix(reason: str) -> str | None:
     """Return a lateness reason without its prefix; None for any other reason."""
     return reason.removeprefix(LATE) if reason.startswith(LATE) else None

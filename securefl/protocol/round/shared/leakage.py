@@ -20,7 +20,7 @@ TRIED_DRAWS = 3
 """Draws of clusters that are tried before a run."""
 
 
-def demands(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
+def leakage_limits(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
     """Return the parties' limits; none for parties that only report."""
     return {
         party: leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
@@ -40,7 +40,7 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     return (
         None
         if plan.mechanism is not None or plan.scenario.model.by_columns
-        else demands({me: plan.published_limits}).get(me)
+        else leakage_limits({me: plan.published_limits}).get(me)
     )
 
 
@@ -63,7 +63,7 @@ class Question:
         return leakage.admit(
             self.assignment,
             self.survivors,
-            demands(self.limits),
+            leakage_limits(self.limits),
             round_=self.round,
             seed=own if seed is None else seed,
             new_work=self.new_work,
@@ -83,7 +83,7 @@ def opened_keys(
     )
 
 
-def sums_given(
+def sums_by_model(
     plan: RunPlan,
     params: F32,
     assignment: Assignment,
@@ -113,7 +113,7 @@ def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> byt
     return crypto.digest("certified ledger prime", statement, *sorted(endorsements))
 
 
-def withheld(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithheld, ...]:
+def withheld_report(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithheld, ...]:
     """Return the report of withheld reclusterings; empty if all are admitted."""
     if not decided.withheld:
         return ()
@@ -129,7 +129,7 @@ def first_crossing(decided: leakage.Admission) -> str:
     return ""
 
 
-def tried_draws(scenario: Scenario) -> tuple[int, ...]:
+def try_draws(scenario: Scenario) -> tuple[int, ...]:
     """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
     The draws are the same in all processes, unrelated to a run's. None are tried without a choice: one
@@ -138,11 +138,11 @@ def tried_draws(scenario: Scenario) -> tuple[int, ...]:
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.
     """
-    return tuple(sorted(len(decided.admitted) for decided in _tried(scenario)))
+    return tuple(sorted(len(decided.admitted) for decided in _try_draws(scenario)))
 
 
-def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
-    """Return the openings in each of the draws of :func:`tried_draws`."""
+def _try_draws(scenario: Scenario) -> tuple[leakage.Admission, ...]:
+    """Return the openings in each of the draws of :func:`try_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1
@@ -166,13 +166,13 @@ def _tried(scenario: Scenario) -> tuple[leakage.Admission, ...]:
     return tuple(allowed)
 
 
-def on_draws(scenario: Scenario) -> Iterator[header.Sentence]:
+def trial_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
     """Yield the sentences on trial draws: opened reclusterings, and updates that q colluders find.
 
     Raises:
-        ConfigError: as :func:`tried_draws`.
+        ConfigError: as :func:`try_draws`.
     """
-    tried = _tried(scenario)
+    tried = _try_draws(scenario)
     if tried:
         allowed = sorted(len(decided.admitted) for decided in tried)
         shown = f"{allowed[0]}" if allowed[0] == allowed[-1] else f"{allowed[0]} to {allowed[-1]}"

@@ -35,7 +35,7 @@ def fewest_counted(plan: RunPlan) -> int:
     return sums.colluders_per_cluster + sums.k_anonymity
 
 
-def statement_in(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
+def atoms_statement(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
     """Return a party's statement of its known atoms, for a run without any; or empty."""
     if not atoms or not keeps_atoms(plan):
         return b""
@@ -76,7 +76,7 @@ def is_in_conflict(
     return atoms is not None and bool(own) and own_atom(atoms, me) not in {(), own}
 
 
-def with_counted_metrics(
+def with_allowed_metrics(
     plan: RunPlan, atoms: Collection[clustering.Atom] | None, me: PartyId, update: F64
 ) -> F64:
     """Return an update, f64 ``(d + w,)``, with zeros for metrics that must not be sent."""
@@ -87,7 +87,7 @@ def with_counted_metrics(
     return counted
 
 
-def atoms_of_names(plan: RunPlan) -> tuple[clustering.Atom, ...]:
+def simulated_atoms(plan: RunPlan) -> tuple[clustering.Atom, ...]:
     """Return the atoms of simulated parties, equal in all runs of one roster.
 
     Their keys end with the run, so no account stores an atom.

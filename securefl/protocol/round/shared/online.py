@@ -31,18 +31,18 @@ class OnlineClock:
     owed: float = 0.0
     """Remaining standstill when the broker was lost."""
 
-    def at(self, now: float) -> float:
+    def read(self, now: float) -> float:
         """Return the reading at ``now``, a time of the machine's clock."""
         return self.standing_at if self.since is not None else max(self.standing_at, now - self.lost)
 
-    def stopped(self, now: float) -> OnlineClock:
+    def stop(self, now: float) -> OnlineClock:
         """Return the clock of a server that has just lost the broker."""
         if self.since is not None:
             return self
         owed = max(0.0, self.standing_at + self.lost - now)
-        return OnlineClock(self.lost, self.at(now), now, self.waited_at, owed)
+        return OnlineClock(self.lost, self.read(now), now, self.waited_at, owed)
 
-    def started(self, now: float) -> OnlineClock:
+    def start(self, now: float) -> OnlineClock:
         """Return the clock of a server that has reconnected.
 
         It stands still only if :data:`OTHERS_RETURN` seconds, running or offline, have passed since it last
@@ -55,15 +55,15 @@ class OnlineClock:
             return OnlineClock(now + self.owed - at, at, None, self.waited_at)
         return OnlineClock(now + OTHERS_RETURN - at, at, None, at)
 
-    def told(self, effects: Effects) -> Effects:
+    def convert_alarms(self, effects: Effects) -> Effects:
         """Return the effects with alarms on the machine's clock; none while offline."""
-        return tuple(self._told(one) if isinstance(one, kernel.WakeAt) else one for one in effects)
+        return tuple(self._convert_alarm(one) if isinstance(one, kernel.WakeAt) else one for one in effects)
 
-    def _told(self, asked: kernel.WakeAt) -> kernel.WakeAt:
+    def _convert_alarm(self, asked: kernel.WakeAt) -> kernel.WakeAt:
         if asked.when is None or self.since is not None or math.isinf(asked.when):
             return kernel.WakeAt(None)
         when = asked.when + self.lost
-        while self.at(when) < asked.when:
+        while self.read(when) < asked.when:
             # Woken too early by rounding, a machine would request the same time for ever.
             when = math.nextafter(when, math.inf)
         return kernel.WakeAt(when)

@@ -59,14 +59,14 @@ class RunPlan:
         state: tuple[str | int, ...] = ("averaged", *ends) if (ends := self.state.flat()) else ()
         return crypto.digest("config", self.run, scenario, roster, self.length, *frozen, *own, *state)
 
-    def joins_with(self, name: PartyId) -> bytes:
+    def join_digest(self, name: PartyId) -> bytes:
         """Return the configuration digest that ``name`` has to join with."""
         if name == DEALER:
             return dealer_digest(self.run, self.scenario, self.roster)
         return self.config_digest()
 
     @cached_property
-    def drawn_digest(self) -> bytes:
+    def draw_digest(self) -> bytes:
         """Digest for the draw of clusters (:mod:`securefl.scenario.draws`), for one run and roster."""
         return crypto.digest(
             "config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length
@@ -78,7 +78,7 @@ class RunPlan:
         return self.scenario.groups.count
 
     @property
-    def broadcast(self) -> int:
+    def total_parameters(self) -> int:
         """Number of parameters of all models."""
         return self.models * self.length
 
@@ -87,21 +87,21 @@ class RunPlan:
         """True for each coordinate of all models that no optimiser acts on, shape ``(k d,)``."""
         return np.tile(self.state.mask(self.length), self.models)
 
-    def words(self, reclustering: int) -> int:
+    def sum_length(self, reclustering: int) -> int:
         """Return the length of a reclustering's vectors: d and words, or k slots' seats for hidden counts."""
         if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
             return self.models * messages.SEATS
         added = exact_sum(catalogue.words_of(self.scenario).values()) if reclustering == 0 else 0
         return self.length + added
 
-    def added(self, name: str) -> slice:
+    def words_slice(self, name: str) -> slice:
         """Return the slice of an addition's words in a vector of reclustering 0."""
         words = catalogue.words_of(self.scenario)
         start = self.length + exact_sum(list(words.values())[: list(words).index(name)])
         return slice(start, start + words[name])
 
     @property
-    def brought(self) -> int:
+    def upload_length(self) -> int:
         """Length of a training result: d for the update, then w words of metrics."""
         return self.length + self.scenario.evaluation.words
 
@@ -151,7 +151,7 @@ class RunPlan:
         return published_limits(self.scenario)
 
     @property
-    def fewest(self) -> int:
+    def min_participants(self) -> int:
         """Hellos that a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
         return clustering.fewest_present(self.scenario)
 
@@ -160,7 +160,7 @@ class RunPlan:
         """Parties that a round needs so that of two servers on copied disks at most one opens it."""
         return len(self.roster.parties) // 2 + 1
 
-    def wanted(self, present: int) -> int:
+    def participants_of(self, present: int) -> int:
         """Return how many of the present parties take part in a round, or 0.
 
         A surplus that would make clusters exceed ``limits.max_cluster_size`` sits out
@@ -182,14 +182,14 @@ class RunPlan:
             threshold=sums.threshold,
             min_survivors=sums.min_survivors,
             binding=binding,
-            length=self.words(place.reclustering),
+            length=self.sum_length(place.reclustering),
             ring_bits=self.limits.ring_bits,
-            removable=self.removable(self.words(place.reclustering)),
+            removable=self.removable_noise(self.sum_length(place.reclustering)),
             everyone=self.sums.everyone,
             verified=sums.verified,
         )
 
-    def removable(self, words: int) -> secure_sum.Removable | None:
+    def removable_noise(self, words: int) -> secure_sum.Removable | None:
         """Return the noise that released shares remove from a sum of ``words`` words, or None.
 
         The noise of metrics stays.

@@ -10,12 +10,12 @@ FIRST: Final = messages.Here(connection=1, kept=False)
 """Message at a machine's start, on its first connection."""
 
 
-def lost() -> reports.Effects:
+def lost_effects() -> reports.Effects:
     """Report that the broker is lost."""
     return (kernel.Report(reports.ConnectionLost()),)
 
 
-def back(event: kernel.Online, to: PartyId) -> reports.Effects:
+def back_effects(event: kernel.Online, to: PartyId) -> reports.Effects:
     """Report that the broker is back, and notify ``to``."""
     here = messages.Here(connection=event.connection, kept=event.kept)
     return (
@@ -24,11 +24,11 @@ def back(event: kernel.Online, to: PartyId) -> reports.Effects:
     )
 
 
-def linked(event: kernel.Offline | kernel.Online, wake: float) -> reports.Effects:
+def on_connection(event: kernel.Offline | kernel.Online, wake: float) -> reports.Effects:
     """Handle a change of connection of a process that only waits for the server.
 
     It has an alarm, at ``wake``, only online.
     """
     if isinstance(event, kernel.Offline):
-        return (*lost(), kernel.WakeAt(None))
-    return (*back(event, SERVER), kernel.WakeAt(wake))
+        return (*lost_effects(), kernel.WakeAt(None))
+    return (*back_effects(event, SERVER), kernel.WakeAt(wake))

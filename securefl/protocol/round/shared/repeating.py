@@ -23,7 +23,7 @@ LAST_BITS = 16
 """Most units in the last place of a parameter, before or after a step, between two roundings."""
 
 
-def check_parts(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
+def check_all_sums(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
     """Check that a claim covers all certified sums.
 
     Raises:
@@ -45,7 +45,7 @@ def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: m
         raise PeerError(SERVER, f"claims a result of another round than the certified {certified.round}")
     if claim.previous != last.root:
         raise PeerError(SERVER, f"claims that round {claim.round} began with another model")
-    check_parts(certified, claim)
+    check_all_sums(certified, claim)
 
 
 def repeat_sum(
@@ -144,7 +144,7 @@ def _read_sums(
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
         if stated == chain.LOST:
             continue
-        words = plan.words(key[0])
+        words = plan.sum_length(key[0])
         end = start + words * bits // 8
         ring = encoding.from_wire(memoryview(raw)[start:end], words, bits, SERVER)
         if chain.sum_digest(plan.run, certified.round, key, ring) != stated:

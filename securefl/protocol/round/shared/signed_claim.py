@@ -23,7 +23,7 @@ def sign_claim(
     ``place`` is that of the proven sum, of the round for its step, or of the announced draw. The digest
     ``contents`` (32 bytes) covers the proof, or the announcement.
     """
-    signature = identity.sign(DOMAIN + _signed(run, claim, place, contents))
+    signature = identity.sign(DOMAIN + _claim_digest(run, claim, place, contents))
     return SignedClaim(claim=claim, place=place, contents=contents, signature=signature)
 
 
@@ -33,7 +33,7 @@ def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None
     Raises:
         PeerError: it did not, which proves nothing against any party.
     """
-    message = DOMAIN + _signed(run, signed.claim, kernel.Place(*signed.place), signed.contents)
+    message = DOMAIN + _claim_digest(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
         raise PeerError(SERVER, "sends a result without a valid signature")
 
@@ -62,5 +62,5 @@ def announced_contents(model: bytes, attests: Sequence[bytes]) -> bytes:
     return crypto.digest("announced contents", model, *attests)
 
 
-def _signed(run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes) -> bytes:
+def _claim_digest(run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes) -> bytes:
     return crypto.digest("signed claim", run, wire.encode(claim), *place, contents)

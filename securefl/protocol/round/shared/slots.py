@@ -31,19 +31,19 @@ def draw_seat(entropy: Entropy, group: int) -> int:
 def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
     """Return a party's uploads to its k + 1 instances: a one-hot count, and its update to one of k slots."""
     bits = plan.limits.ring_bits
-    one_hot = (np.arange(plan.words(clustering.COUNTS)) == seat).astype(np.int64)
+    one_hot = (np.arange(plan.sum_length(clustering.COUNTS)) == seat).astype(np.int64)
     nothing = encoding.to_ring(np.zeros(plan.length, dtype=np.int64), bits)
     slots = (upload if slot == seat // messages.SEATS else Upload(nothing, 0) for slot in range(plan.models))
     return (Upload(encoding.to_ring(one_hot, bits), 0), *slots)
 
 
-def counts_of(ring: Ring) -> tuple[int, ...]:
+def counts_in(ring: Ring) -> tuple[int, ...]:
     """Return the sum of each slot's seats in an opened sum, of either sign."""
     slots = ring.reshape(-1, messages.SEATS).sum(axis=1, dtype=ring.dtype)
     return tuple(int(count) for count in encoding.from_ring(slots))
 
 
-def seats_of(ring: Ring, survivors: int) -> tuple[int, ...]:
+def seats_in(ring: Ring, survivors: int) -> tuple[int, ...]:
     """Return the taken seats of an opened sum, ascending, with multiplicity.
 
     Empty if impossible for ``survivors`` members.
@@ -75,13 +75,13 @@ def least_in_slot(plan: RunPlan, limits: Iterable[messages.Limits]) -> int:
     return plan.scenario.secure_sum.colluders_per_cluster + wanted
 
 
-def counted(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
+def count_reports(round_: int, sums: Sequence[ClusterSum], least: int) -> tuple[SlotsCounted, ...]:
     """Return the report of opened counts, by cluster."""
-    return tuple(_counted(round_, one, least) for one in sums if one.reclustering == clustering.COUNTS)
+    return tuple(_count_report(round_, one, least) for one in sums if one.reclustering == clustering.COUNTS)
 
 
-def _counted(round_: int, one: ClusterSum, least: int) -> SlotsCounted:
-    counts, seats = counts_of(one.ring), seats_of(one.ring, len(one.survivors))
+def _count_report(round_: int, one: ClusterSum, least: int) -> SlotsCounted:
+    counts, seats = counts_in(one.ring), seats_in(one.ring, len(one.survivors))
     slots = open_slots(counts, len(one.survivors), least) if seats else ()
     return SlotsCounted(round_, one.cluster, counts, slots, seats)
 
@@ -91,6 +91,6 @@ def opened_slots(reports: Iterable[SlotsCounted]) -> frozenset[ClusterKey]:
     return frozenset((FIRST_SLOT + slot, one.cluster) for one in reports for slot in one.slots)
 
 
-def totals_of(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
+def slot_totals(reports: Iterable[SlotsCounted]) -> Mapping[ClusterKey, int]:
     """Return the members in each sum of a slot that may be opened."""
     return {key: total for one in reports for key, total in one.totals.items()}

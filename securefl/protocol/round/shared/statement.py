@@ -26,8 +26,8 @@ def read_model(plan: RunPlan, sent: bytes) -> F32:
     Raises:
         PeerError: they have another length.
     """
-    if len(sent) != 4 * plan.broadcast:
-        raise PeerError(SERVER, f"sends a model of {len(sent)} bytes, expected {4 * plan.broadcast}")
+    if len(sent) != 4 * plan.total_parameters:
+        raise PeerError(SERVER, f"sends a model of {len(sent)} bytes, expected {4 * plan.total_parameters}")
     return np.frombuffer(sent, dtype="<f4").astype(np.float32)
 
 

@@ -4,7 +4,7 @@ from securefl.methods import leakage
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-def silent_of(plan: RunPlan) -> int:
+def max_silent_members(plan: RunPlan) -> int:
     """Return the most members without a statement of a closed cluster.
 
     A sum that needs all members' shares needs at least ``min_survivors``.

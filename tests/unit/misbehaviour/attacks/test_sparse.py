@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks.sparse import sparse_energy
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
-from securefl.protocol.round.server.features.checking import checks_of
+from securefl.protocol.round.server.features.checking import check_sums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.misbehaviour.assignment import party_behaviour
@@ -97,6 +97,6 @@ def test_published_tests_miss_what_tail_counts_see(kind: str, seen: bool) -> Non
         ClusterSum(0, index, (PartyId(f"p0{index}"),), (PartyId(f"p0{index}"),), to_ring(values, 32))
         for index, values in enumerate(uploads)
     ]
-    honest, lying = checks_of(plan, 0, sums)
+    honest, lying = check_sums(plan, 0, sums)
     assert honest.ok
     assert lying.ok is not seen

@@ -28,14 +28,14 @@ FEATURES: Final[tuple[RoundFeature, ...]] = (
 )
 
 
-def needs_whole(scenario: Scenario) -> str:
+def reason_against_sampling(scenario: Scenario) -> str:
     """Return why a step cannot be replayed on sampled coordinates; empty if it can."""
-    return next((why for feature in FEATURES if (why := feature.needs_whole(scenario))), "")
+    return next((why for feature in FEATURES if (why := feature.reason_against_sampling(scenario))), "")
 
 
-def facts(scenario: Scenario) -> Iterator[header.Sentence]:
+def header_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
     """Yield the sentences of all features, of group choices and of accounts."""
     for feature in FEATURES:
-        yield from feature.facts(scenario)
-    yield from choices.on_choices(scenario)
-    yield from account_rounds.on_accounts(scenario)
+        yield from feature.header_sentences(scenario)
+    yield from choices.choice_sentences(scenario)
+    yield from account_rounds.account_sentences(scenario)

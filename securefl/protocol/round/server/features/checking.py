@@ -18,7 +18,7 @@ from securefl.protocol.round.shared.reports import RoundDone, SumChecked
 from securefl.scenario import Scenario
 
 
-def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+def check_sums(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Check every opened sum of a round, in order; empty if the scenario has no checks.
 
     Raises:
@@ -30,8 +30,8 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
     if plan.mechanism is None:
         raise UsageError("there is no noise that a sum could be checked for")
     if checks.kind == "published":
-        return tuple(_published(plan.mechanism, round_, opened, plan.length) for opened in sums)
-    agreed = agreed_of(plan.scenario, plan.mechanism)
+        return tuple(_check_published(plan.mechanism, round_, opened, plan.length) for opened in sums)
+    agreed = agreed_terms(plan.scenario, plan.mechanism)
     opened_sums = [
         privacy.OpenedSum(encoding.from_ring(one.ring[: plan.length]), len(one.survivors)) for one in sums
     ]
@@ -44,7 +44,7 @@ def checks_of(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[S
     )
 
 
-def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.CheckPlan:
+def agreed_terms(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.CheckPlan:
     """Return the terms that all parties agreed to, for checks of kind ``corrected``."""
     return privacy.CheckPlan(
         law=scenario.privacy.law,
@@ -54,7 +54,7 @@ def agreed_of(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.Check
     )
 
 
-def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
+def sums_out_of_range(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
     A member masked something other than an encoding, possibly once its cluster of colluders saw the other
@@ -75,7 +75,9 @@ def too_long(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[Su
     return tuple(found)
 
 
-def _published(mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, length: int) -> SumChecked:
+def _check_published(
+    mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, length: int
+) -> SumChecked:
     values = encoding.from_ring(opened.ring[:length]).astype(np.float64)
     verdict = privacy.first_stage(values, mechanism.shares.share_std)
     worst = min(verdict, key=lambda one: (one.ok, one.p_value))
@@ -85,7 +87,7 @@ def _published(mechanism: privacy.Mechanism, round_: int, opened: ClusterSum, le
 class DpChecks(RoundFeature):
     """Checks of opened sums against the agreed noise, with evidence over rounds."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """State the false alarms, and the subjects of evidence over rounds."""
         checks, alpha = scenario.checks, f"{100 * scenario.checks.alpha:g} %"
         if checks.kind == "published":
@@ -96,27 +98,27 @@ class DpChecks(RoundFeature):
                 f"sums without the agreed noise are left out, any honest one of a round with {alpha} at most"
             )
             yield header.limits("sums without noise are rejected", noise)
-            yield suspicion.stated(scenario)
+            yield suspicion.evidence_sentence(scenario)
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
-        """See :func:`checks_of`."""
-        return checks_of(plan, round_, opened.sums)
+        """See :func:`check_sums`."""
+        return check_sums(plan, round_, opened.sums)
 
-    def screened(
+    def record_screen(
         self, plan: RunPlan, standing: Standing, opened: OpenedRound, checked: tuple[SumChecked, ...]
     ) -> Standing:
         """Update the evidence."""
-        evidence = suspicion.weighed(plan, standing.suspicion, opened.drawn, opened.sums, checked)
+        evidence = suspicion.update_evidence(plan, standing.suspicion, opened.drawn, opened.sums, checked)
         return replace(standing, suspicion=evidence)
 
-    def described(self, standing: Standing, done: RoundDone) -> RoundDone:
+    def add_state(self, standing: Standing, done: RoundDone) -> RoundDone:
         """Add the suspects."""
-        return replace(done, suspects=suspicion.suspects_of(standing.suspicion))
+        return replace(done, suspects=suspicion.list_suspects(standing.suspicion))
 
 
 class LengthCheck(RoundFeature):
     """Check that no verified sum exceeds its survivors' encodings."""
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
-        """See :func:`too_long`."""
-        return too_long(plan, round_, opened.sums)
+        """See :func:`sums_out_of_range`."""
+        return sums_out_of_range(plan, round_, opened.sums)

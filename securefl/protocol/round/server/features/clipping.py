@@ -23,7 +23,7 @@ CLIP = Clip.name
 class ClipUpdates(RoundFeature):
     """Clip of updates that follows a quantile of their norms."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """State the quantile and the first clip."""
         clip = scenario.privacy.clip
         if clip is not None:
@@ -32,7 +32,7 @@ class ClipUpdates(RoundFeature):
             )
             yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
-    def stepped(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: Standing) -> Standing:
         """Update the clip, unless the round gave no update."""
         words, share = _words(step.plan), pooled_share(step.plan, step.opened)
         if words is None or share is None or step.result.update is None:
@@ -40,7 +40,7 @@ class ClipUpdates(RoundFeature):
         clip = words.following(step.before.values[CLIP], share)
         return replace(after, values={**after.values, CLIP: clip})
 
-    def completed(
+    def complete_report(
         self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Report the clips of this round and the next."""
@@ -63,7 +63,7 @@ def pooled_share(plan: RunPlan, opened: OpenedRound) -> float | None:
     if words is None:
         return None
     sums = [
-        (int(encoding.from_ring(one.ring[plan.added(CLIP)])[0]), len(one.survivors))
+        (int(encoding.from_ring(one.ring[plan.words_slice(CLIP)])[0]), len(one.survivors))
         for one in opened.sums
         if one.reclustering == 0 and one.key not in opened.excluded
     ]

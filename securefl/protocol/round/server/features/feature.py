@@ -41,7 +41,7 @@ class RoundStep(NamedTuple):
 class RoundFeature:
     """A feature of the round. By default a hook has no effect."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run."""
         yield from ()
 
@@ -49,7 +49,7 @@ class RoundFeature:
         """Check opened sums; the rule sees no sum that fails."""
         return ()
 
-    def screened(
+    def record_screen(
         self,
         plan: RunPlan,
         standing: Standing,
@@ -59,32 +59,32 @@ class RoundFeature:
         """Record the results of this feature's :meth:`screen`."""
         return standing
 
-    def changed(self, step: RoundStep, models: Models) -> Models:
+    def change_models(self, step: RoundStep, models: Models) -> Models:
         """Change the models after the optimiser, also to replay the step in audits."""
         return models
 
-    def needs_whole(self, scenario: Scenario) -> str:
+    def reason_against_sampling(self, scenario: Scenario) -> str:
         """Return why :meth:`changed` cannot be replayed on sampled coordinates; empty if it can."""
         return ""
 
-    def stepped(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: Standing) -> Standing:
         """Record the aggregate and the step to ``after``."""
         return after
 
-    def left(self, plan: RunPlan, standing: Standing) -> Standing:
+    def store_former_model(self, plan: RunPlan, standing: Standing) -> Standing:
         """Store parts of the model about to be replaced, even in void rounds."""
         return standing
 
-    def completed(
+    def complete_report(
         self, step: RoundStep, after: Standing, done: reports.RoundDone
     ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Extend the report of a round, and report more."""
         return after, done, ()
 
-    def described(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+    def add_state(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
         """Add the feature's state to the report of a round, even a void one."""
         return done
 
-    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Return the state and why the run ends with this tested round, or empty."""
         return standing, ""

@@ -3,23 +3,23 @@
 import numpy as np
 
 from securefl.protocol.round.server.features.feature import Models, RoundFeature, RoundStep
-from securefl.protocol.round.server.group_start import parted
+from securefl.protocol.round.server.group_start import split_models
 from securefl.scenario import Scenario
 
 
 class TaskGroups(RoundFeature):
     """Several models, one per task group."""
 
-    def changed(self, step: RoundStep, models: Models) -> Models:
-        """Keep model and momentum of a group without an update; see :func:`parted`."""
+    def change_models(self, step: RoundStep, models: Models) -> Models:
+        """Keep model and momentum of a group without an update; see :func:`split_models`."""
         plan, before, opened, result = step
         made, kept = models
         if not result.moved.all():
             made = np.where(result.moved, made, before.params)
             kept = np.where(result.moved, kept, before.moments)
-        return Models(*parted(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
+        return Models(*split_models(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
 
-    def needs_whole(self, scenario: Scenario) -> str:
+    def reason_against_sampling(self, scenario: Scenario) -> str:
         """Reject sampled coordinates if there are several models."""
         return (
             "with task groups models and sums are sampled at other coordinates"

@@ -19,7 +19,7 @@ from securefl.scenario import Scenario
 class SiteMetrics(RoundFeature):
     """Site metrics of a round's first model: pooled values, best so far, early stop."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """See :func:`on_metrics`; and state the stop by a metric."""
         yield from on_metrics(scenario)
         stop = scenario.stop
@@ -30,20 +30,20 @@ class SiteMetrics(RoundFeature):
                 f"{text.count(stop.patience, 'round')} without better {stop.metric or 'accuracy'}"
             )
 
-    def completed(
+    def complete_report(
         self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
     ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Add the metrics to the report, and record the best model so far."""
-        found, doubted = measured_by(step.plan, step.opened.sums)
+        found, doubted = measure_sums(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
-        after = judged(step.plan, after, step.before.params, done)
-        return after, done, first_unused(step.plan, after, done)
+        after = record_metrics(step.plan, after, step.before.params, done)
+        return after, done, unused_metric_report(step.plan, after, done)
 
-    def ended(
+    def check_end(
         self, plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
     ) -> tuple[phases.Standing, str]:
-        """See :func:`end_by_metric`."""
-        return standing, end_by_metric(plan, standing, done)
+        """See :func:`reason_by_metric`."""
+        return standing, reason_by_metric(plan, standing, done)
 
 
 def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
@@ -62,7 +62,7 @@ def on_metrics(scenario: Scenario) -> Iterator[header.Sentence]:
         yield header.privacy("metrics by atom", f"without noise, over atoms that accounts keep; {shows}")
 
 
-def measured_by(
+def measure_sums(
     plan: RunPlan, sums: Sequence[ClusterSum]
 ) -> tuple[tuple[metrics.Measured, ...], tuple[metrics.Doubted, ...]]:
     """Return the metrics of a round's sums, and the sums with impossible metrics."""
@@ -75,19 +75,21 @@ def measured_by(
     )
     first = [one for one in sums if one.reclustering == 0]
     tails = [
-        (one.cluster, encoding.from_ring(one.ring[plan.added("metrics")]), len(one.survivors))
+        (one.cluster, encoding.from_ring(one.ring[plan.words_slice("metrics")]), len(one.survivors))
         for one in first
     ]
     return metrics.measure(words, tails, median=median)
 
 
-def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.RoundDone) -> phases.Standing:
+def record_metrics(
+    plan: RunPlan, standing: phases.Standing, params: F32, done: reports.RoundDone
+) -> phases.Standing:
     """Return the state with ``params``, the model that the round began with, if it is the best so far.
 
     Rounds without ``stop.metric``, or with too much noise on it, change neither the best model nor the
     patience.
     """
-    one, best = _of(plan, done), standing.progress.best
+    one, best = _stop_metric(plan, done), standing.progress.best
     if _why_unused(plan, done):
         return replace(
             standing, progress=replace(standing.progress, unused_rounds=standing.progress.unused_rounds + 1)
@@ -106,7 +108,7 @@ def judged(plan: RunPlan, standing: phases.Standing, params: F32, done: reports.
     )
 
 
-def first_unused(
+def unused_metric_report(
     plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
 ) -> tuple[reports.MetricUnused, ...]:
     """Return the report of a too noisy metric, in the first such round only."""
@@ -116,7 +118,7 @@ def first_unused(
     return (reports.MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
 
 
-def kept_model(best: phases.BestSoFar) -> reports.Effects:
+def best_model_effects(best: phases.BestSoFar) -> reports.Effects:
     """Return the report of the run's best model, and its message to parties."""
     message = messages.BestModel(params=best.params.astype("<f4", copy=False).tobytes())
     return kernel.Report(reports.ModelKept(best.round, best.params)), kernel.Send(
@@ -124,9 +126,9 @@ def kept_model(best: phases.BestSoFar) -> reports.Effects:
     )
 
 
-def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundDone) -> str:
+def reason_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundDone) -> str:
     """Return why a run ends by the metrics of this round; empty if it continues."""
-    stop, one = plan.scenario.stop, _of(plan, done)
+    stop, one = plan.scenario.stop, _stop_metric(plan, done)
     if one is None or _why_unused(plan, done):
         return ""
     if stop.target is not None and (one.value >= stop.target if one.higher else one.value <= stop.target):
@@ -138,8 +140,8 @@ def end_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundD
 
 def _why_unused(plan: RunPlan, done: reports.RoundDone) -> str:
     """Return why a round's metric is too noisy; empty if it is used or no sum opened."""
-    return metrics.why_unused(plan.scenario, _of(plan, done)) if done.opened else ""
+    return metrics.why_unused(plan.scenario, _stop_metric(plan, done)) if done.opened else ""
 
 
-def _of(plan: RunPlan, done: reports.RoundDone) -> metrics.Measured | None:
+def _stop_metric(plan: RunPlan, done: reports.RoundDone) -> metrics.Measured | None:
     return next((one for one in done.metrics if one.name == plan.scenario.stop.metric), None)

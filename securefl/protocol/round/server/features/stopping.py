@@ -14,13 +14,13 @@ from securefl.scenario import Scenario, Stop
 class AccuracyStop(RoundFeature):
     """End by ``stop.target`` or ``stop.patience``, unless ``stop.metric`` decides."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """State the target."""
         stop = scenario.stop
         if stop.target is not None and stop.metric is None:
             yield header.end(f"at accuracy {stop.target:g}")
 
-    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Record the accuracy of the round's model."""
         stop, accuracy = plan.scenario.stop, done.accuracy
         if accuracy is None or stop.metric is not None:
@@ -34,17 +34,17 @@ class AccuracyStop(RoundFeature):
                 stale_rounds=0 if better else standing.progress.stale_rounds + 1,
             ),
         )
-        return standing, _by_accuracy(stop, standing, accuracy)
+        return standing, _reason_by_accuracy(stop, standing, accuracy)
 
 
 class PlannedRounds(RoundFeature):
     """End after ``stop.rounds`` rounds."""
 
-    def facts(self, scenario: Scenario) -> Iterator[header.Sentence]:
+    def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """State the number."""
         yield header.end(f"after {text.count(scenario.stop.rounds, 'round')}")
 
-    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
         """Count the rounds."""
         rounds = plan.scenario.stop.rounds
         return standing, f"{text.count(rounds, 'round')} done" if standing.round + 1 >= rounds else ""
@@ -53,17 +53,17 @@ class PlannedRounds(RoundFeature):
 class ReleaseBudget(RoundFeature):
     """Count of each party's releases; end if too few have privacy budget left."""
 
-    def stepped(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: Standing) -> Standing:
         """Count the round for every participant."""
         drawn = step.opened.drawn.assignment.participants
-        return replace(after, releases=budget.with_round(step.plan, step.before.releases, drawn))
+        return replace(after, releases=budget.add_round(step.plan, step.before.releases, drawn))
 
-    def ended(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
-        """See :func:`securefl.protocol.round.shared.budget.ending`."""
-        return standing, budget.ending(plan, standing.releases) or ""
+    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+        """See :func:`securefl.protocol.round.shared.budget.reason_to_end`."""
+        return standing, budget.reason_to_end(plan, standing.releases) or ""
 
 
-def _by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
+def _reason_by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
     """Return why the run ends at this accuracy; empty if it continues."""
     if stop.target is not None and accuracy >= stop.target:
         return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"

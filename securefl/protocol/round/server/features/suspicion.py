@@ -30,7 +30,7 @@ Suspicion = Mapping[reports.Group, privacy.CheckEvidence]
 NO_SUSPICION: Suspicion = MappingProxyType({})
 
 
-def stated(scenario: Scenario) -> header.Sentence:
+def evidence_sentence(scenario: Scenario) -> header.Sentence:
     """Return the sentence on the subjects of evidence over rounds."""
     of = {
         "uploads": "each party",
@@ -42,7 +42,7 @@ def stated(scenario: Scenario) -> header.Sentence:
     return header.tolerance(more=f"evidence over rounds: of {of}{'' if kind == 'none' else named}")
 
 
-def weighed(
+def update_evidence(
     plan: RunPlan,
     before: Suspicion,
     drawn: Draw,
@@ -61,7 +61,7 @@ def weighed(
             return MappingProxyType(privacy.gather(before, found))
 
 
-def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
+def count_void_draw(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
     """Return the evidence after draw ``draw`` was void, with the parties present."""
     if draw or feasibility.evidence_of(plan.scenario) != "presence":
         return before
@@ -69,7 +69,7 @@ def voided(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyI
     return MappingProxyType(privacy.gather(before, [([(party,) for party in present], lost)]))
 
 
-def suspects_of(evidence: Suspicion) -> tuple[reports.Suspect, ...]:
+def list_suspects(evidence: Suspicion) -> tuple[reports.Suspect, ...]:
     """Return the evidence for reports, in decimal digits."""
     return tuple(
         reports.Suspect(group, one.log_highest / math.log(10), one.log_now / math.log(10))
@@ -84,11 +84,11 @@ def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
         return ()
     if kind != "clusters":
         return tuple((party,) for party in sorted(plan.roster.parties))
-    seed, everybody = fixed_seed(plan.run, plan.drawn_digest), plan.roster.parties
+    seed, everybody = fixed_seed(plan.run, plan.draw_digest), plan.roster.parties
     return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
 
 
-def needed(plan: RunPlan) -> float:
+def naming_threshold(plan: RunPlan) -> float:
     """Return the digits that name a group; honest ones reach them with probability <= ``checks.alpha``."""
     return math.log10(len(groups_of(plan)) / plan.scenario.checks.alpha)
 

@@ -34,7 +34,7 @@ Clusters = Sequence[tuple[PartyId, ...]]
 """Survivors by cluster."""
 
 
-def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
+def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
     Undivided: the score of a mean is the mean of its members' scores, so the best guess for each. For
@@ -47,7 +47,7 @@ def credited(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     return replace(trust, scores=MappingProxyType(scores))
 
 
-def faded(trust: Trust, rule: robust.InnerProduct) -> Trust:
+def fade_scores(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
     With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
@@ -68,7 +68,7 @@ def faded(trust: Trust, rule: robust.InnerProduct) -> Trust:
     return replace(trust, scores=MappingProxyType({party: left * s for party, s in trust.scores.items()}))
 
 
-def of_clusters(trust: Trust, rule: robust.InnerProduct, clusters: Clusters) -> F64:
+def cluster_trust(trust: Trust, rule: robust.InnerProduct, clusters: Clusters) -> F64:
     """Return trust in clusters, f64 ``(c,)``: least or mean score of their survivors."""
     pool = min if rule.members == "min" else _mean
     return np.array([pool([trust.scores.get(party, 0.0) for party in survivors]) for survivors in clusters])
@@ -79,7 +79,7 @@ def _mean(scores: list[float]) -> float:
     return math.fsum(scores) / len(scores)
 
 
-def smoothed(
+def smooth_gradients(
     trust: Trust, rule: robust.InnerProduct, gradients: Mapping[int, F64]
 ) -> tuple[Trust, Mapping[int, F64]]:
     """Return the gradients to compare with, given this round's ``gradients``, all equal.

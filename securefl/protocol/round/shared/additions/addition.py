@@ -48,7 +48,7 @@ class Addition:
     name: ClassVar[str]
     """Name of its value and its words."""
 
-    def announced(self, scenario: Scenario) -> AnnouncedValue | None:
+    def announced_value(self, scenario: Scenario) -> AnnouncedValue | None:
         """Return the announced value, or None."""
         return None
 
@@ -60,7 +60,7 @@ class Addition:
         """Return the number of words that each party adds."""
         return 0
 
-    def encoded(
+    def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: Contribution, entropy: Entropy
     ) -> I64:
         """Return a party's words with their noise, i64 ``(words,)``, if it has any."""

@@ -19,24 +19,24 @@ from securefl.scenario import Scenario
 ADDITIONS: Final[tuple[addition.Addition, ...]] = (Metrics(), Clip())
 
 
-def announced_in(scenario: Scenario) -> dict[str, addition.AnnouncedValue]:
+def announced_values(scenario: Scenario) -> dict[str, addition.AnnouncedValue]:
     """Return the values that a scenario announces, by name."""
-    due = {one.name: one.announced(scenario) for one in ADDITIONS}
+    due = {one.name: one.announced_value(scenario) for one in ADDITIONS}
     return {name: value for name, value in due.items() if value is not None}
 
 
 def first_values(scenario: Scenario) -> StartValues:
     """Return the values of the first round."""
-    return {name: one.first for name, one in announced_in(scenario).items()}
+    return {name: one.first for name, one in announced_values(scenario).items()}
 
 
-def checked(scenario: Scenario, values: StartValues) -> StartValues:
+def check_values(scenario: Scenario, values: StartValues) -> StartValues:
     """Return the values of an invitation, checked against the scenario.
 
     Raises:
         PeerError: a value is missing, not announced, or outside its limits.
     """
-    due = announced_in(scenario)
+    due = announced_values(scenario)
     for name in values:
         if name not in due:
             raise PeerError(SERVER, f"starts the round with a value {name}, which the scenario does not have")
@@ -56,10 +56,10 @@ def value_bytes(values: StartValues) -> bytes:
 
 def named_values(scenario: Scenario, numbers: Iterable[float]) -> StartValues:
     """Return the values of :func:`value_bytes`, one per announced name."""
-    return dict(zip(sorted(announced_in(scenario)), map(float, numbers), strict=True))
+    return dict(zip(sorted(announced_values(scenario)), map(float, numbers), strict=True))
 
 
-def unit_of(values: StartValues) -> float:
+def encoded_unit(values: StartValues) -> float:
     """Return the length in the parameters' unit that is encoded as 1."""
     return math.prod(one.unit(values[one.name]) for one in ADDITIONS if one.name in values)
 
@@ -69,10 +69,12 @@ def words_of(scenario: Scenario) -> dict[str, int]:
     return {one.name: one.words(scenario) for one in ADDITIONS}
 
 
-def encoded(
+def encode_words(
     scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
 ) -> list[I64]:
     """Return a party's words by feature, i64."""
     return [
-        one.encoded(scenario, ring_bits, contribution, entropy) for one in ADDITIONS if one.words(scenario)
+        one.encode_words(scenario, ring_bits, contribution, entropy)
+        for one in ADDITIONS
+        if one.words(scenario)
     ]

@@ -14,7 +14,7 @@ class Clip(addition.Addition):
 
     name = "clip"
 
-    def announced(self, scenario: Scenario) -> addition.AnnouncedValue | None:
+    def announced_value(self, scenario: Scenario) -> addition.AnnouncedValue | None:
         """Return the clip of the first round."""
         clip = scenario.privacy.clip
         return None if clip is None else addition.AnnouncedValue(clip.initial, clip.minimum, clip.maximum)
@@ -27,12 +27,12 @@ class Clip(addition.Addition):
         """Return 1 for the bit."""
         return privacy.words_of(scenario)
 
-    def encoded(
+    def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
     ) -> I64:
         """Return the bit with its noise."""
         bits = privacy.clip_words(scenario, ring_bits)
         if bits is None:
-            return super().encoded(scenario, ring_bits, contribution, entropy)
+            return super().encode_words(scenario, ring_bits, contribution, entropy)
         word = bits.word(float(np.linalg.norm(contribution.update)), contribution.values[self.name])
         return word + bits.noise(entropy.child("bit noise"))

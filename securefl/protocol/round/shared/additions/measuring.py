@@ -16,11 +16,11 @@ class Metrics(addition.Addition):
         """Return w."""
         return scenario.evaluation.words
 
-    def encoded(
+    def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
     ) -> I64:
         """Return the metrics with their noise."""
         words = metrics.metric_words(scenario, ring_bits)
         if words is None:
-            return super().encoded(scenario, ring_bits, contribution, entropy)
+            return super().encode_words(scenario, ring_bits, contribution, entropy)
         return words.encode_values(contribution.metrics) + words.noise(entropy.child("metric noise"))

@@ -24,7 +24,7 @@ class AnyReport:
         """Return the line in the reporting process's own log, without its name."""
         return self.line()
 
-    def tally(self) -> Mapping[str, int]:
+    def row_numbers(self) -> Mapping[str, int]:
         """Return numbers for the rows of round and summary; equal names add up."""
         return {}
 

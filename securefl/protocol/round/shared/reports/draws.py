@@ -7,7 +7,7 @@ from securefl.base import text
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import RoundNotes
-from securefl.protocol.round.shared.reports.picture import AnyPicture, marked
+from securefl.protocol.round.shared.reports.picture import AnyPicture, mark_parties
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StepReached(AnyReport):
 
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""
-        notes.enter(self.step)
+        notes.enter_step(self.step)
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
@@ -61,7 +61,7 @@ class DrawVoided(AnyReport):
         who = text.list_of(self.withheld)
         return f"round {self.round}: clusters are drawn again, since {who} did not answer in time"
 
-    def tally(self) -> Mapping[str, int]:
+    def row_numbers(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""
         return {"redraws": 1}
 
@@ -145,4 +145,4 @@ class SurvivorsFrozen(AnyReport):
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return marked(marked(picture, self.survivors, "counted"), self.dropped, "dropped")
+        return mark_parties(mark_parties(picture, self.survivors, "counted"), self.dropped, "dropped")

@@ -10,7 +10,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes
-from securefl.protocol.round.shared.reports.picture import DONE, AnyPicture, marked
+from securefl.protocol.round.shared.reports.picture import DONE, AnyPicture, mark_parties
 
 MOST_TOLD: Final = 4
 """Metrics in a round's line."""
@@ -53,13 +53,13 @@ class ModelStepped(AnyReport):
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""
         notes.norm = self.update_norm
-        notes.enter("evaluate")
+        notes.enter_step("evaluate")
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
         picture = replace(picture, step="evaluate")
         for key in self.rejected:
-            picture = marked(picture, picture.members(key), "rejected")
+            picture = mark_parties(picture, picture.members(key), "rejected")
         return picture
 
 

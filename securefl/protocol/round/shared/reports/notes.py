@@ -62,7 +62,7 @@ class RoundNotes:
     skipped: str = ""
     _step: tuple[str, float] | None = None
 
-    def enter(self, step: str) -> None:
+    def enter_step(self, step: str) -> None:
         """Add the time since the last step; a step may repeat after a void draw."""
         if self._step is not None:
             name, since = self._step

@@ -57,7 +57,7 @@ class RunPicture:
 AnyPicture = TypeVar("AnyPicture", bound=RunPicture)
 
 
-def marked(picture: AnyPicture, parties: Iterable[PartyId], state: PartyState) -> AnyPicture:
+def mark_parties(picture: AnyPicture, parties: Iterable[PartyId], state: PartyState) -> AnyPicture:
     """Return the picture with a state for these parties; dropped ones stay dropped."""
     changed = {party: state for party in parties if picture.standings.get(party, "dropped") != "dropped"}
     return replace(picture, standings={**picture.standings, **changed})

@@ -11,7 +11,7 @@ from securefl.methods import clustering
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports.base import AnyReport
 from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes, SumSeen
-from securefl.protocol.round.shared.reports.picture import AnyPicture, marked
+from securefl.protocol.round.shared.reports.picture import AnyPicture, mark_parties
 
 CLOSED: Final = "kept closed by the leakage ledger"
 """Reason why a sum that could have been opened was not."""
@@ -31,7 +31,7 @@ class InstanceRetried(AnyReport):
         """See :class:`AnyReport`."""
         return f"{_sum_of(self)} is repeated without {text.list_of(self.excluded)}"
 
-    def tally(self) -> Mapping[str, int]:
+    def row_numbers(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""
         return {"retries": 1}
 
@@ -59,7 +59,7 @@ class InstanceLost(AnyReport):
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
-        return marked(picture, picture.members((self.reclustering, self.cluster)), "lost")
+        return mark_parties(picture, picture.members((self.reclustering, self.cluster)), "lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class UpdatesValidated(AnyReport):
         )
         return refused if self.rejected else None
 
-    def tally(self) -> Mapping[str, int]:
+    def row_numbers(self) -> Mapping[str, int]:
         """See :class:`AnyReport`."""
         measured = len(self.accepted) + len(self.rejected)
         return {"projections": self.projections * measured, "measured": measured}
@@ -199,7 +199,7 @@ class SumChecked(AnyReport):
     def show(self, picture: AnyPicture) -> AnyPicture:
         """See :class:`AnyReport`."""
         left_out = () if self.ok else picture.members((self.reclustering, self.cluster))
-        return marked(picture, left_out, "rejected")
+        return mark_parties(picture, left_out, "rejected")
 
 
 def _sum_of(report: InstanceRetried | InstanceLost | UpdatesValidated | SumChecked) -> str:
