@@ -20,7 +20,7 @@ from securefl.methods.clustering import Assignment, survivor_set
 from securefl.protocol import kernel, messages
 from securefl.protocol.round import RunPlan
 from securefl.protocol.round.party.draw import MAX_REDRAWS
-from securefl.protocol.round.server.phases import Revealing, ServerPhase, Summing
+from securefl.protocol.round.server.phases import CollectingNonces, ServerPhase, Summing
 from securefl.protocol.round.shared.draw import draw_round
 from securefl.protocol.round.shared.reports import RunEffect
 
@@ -107,7 +107,7 @@ class _Withholding:
     def step(self, phase: ServerPhase, event: Event) -> tuple[ServerPhase, Effects]:
         """As the honest machine, but for the last nonce of a draw that is not to its liking."""
         if (
-            isinstance(phase, Revealing)
+            isinstance(phase, CollectingNonces)
             and isinstance(event, kernel.Received)
             and isinstance(event.message, messages.Reveal)
         ):
@@ -120,7 +120,7 @@ class _Withholding:
                 return self._machine.step(replace(phase, reveals=reveals, deadline=now), event)
         return self._machine.step(phase, event)
 
-    def _blamed(self, phase: Revealing, sender: PartyId, message: messages.Reveal) -> PartyId | None:
+    def _blamed(self, phase: CollectingNonces, sender: PartyId, message: messages.Reveal) -> PartyId | None:
         """Return the party to blame; None if this draw may stand, or is not complete."""
         if not self._behaviour.acts(phase.standing.round) or phase.draw >= MAX_REDRAWS:
             return None

@@ -151,8 +151,8 @@ def test_the_runs_reach_every_phase() -> None:
     reached = {name.split("(")[0] for server in ("curious", "active") for name in recorded(server).moments}
     of_server = (
         server_phases.Joining,
-        server_phases.Greeting,
-        server_phases.Revealing,
+        server_phases.CollectingHellos,
+        server_phases.CollectingNonces,
         server_phases.Summing,
         server_phases.Certifying,
         server_phases.Releasing,
@@ -161,10 +161,10 @@ def test_the_runs_reach_every_phase() -> None:
         server_phases.Ended,
     )
     of_party = (
-        party_phases.Outside,
-        party_phases.Informed,
-        party_phases.Greeted,
-        party_phases.Revealed,
+        party_phases.Idle,
+        party_phases.ModelReceived,
+        party_phases.HelloSent,
+        party_phases.NonceRevealed,
         party_phases.Working,
         party_phases.Endorsed,
         party_phases.Ended,

@@ -20,7 +20,7 @@ from securefl.base.ids import PartyId
 from securefl.lab.audit.finding import Evidence
 from securefl.lab.audit.truth import GroundTruth
 from securefl.protocol import kernel, messages, wire
-from securefl.protocol.round import HONEST, AnyReport, Occasion, RunEffect, RunPlan, Seams
+from securefl.protocol.round import HONEST, AnyReport, RunEffect, RunPlan, Seams, UpdateId
 from securefl.runtime.report.evidence import entry_of
 from securefl.runtime.transcript import Entry, Transcript
 from tests.recorded import wiretap
@@ -65,7 +65,7 @@ class Restepped:
 def truth_seams(truth: GroundTruth, party: PartyId) -> Seams:
     """Seams that return what a party encoded, instead of what would follow from its training."""
 
-    def encoded(values: I64, occasion: Occasion) -> I64:
+    def encoded(values: I64, occasion: UpdateId) -> I64:
         known = truth.upload(party, occasion.round, occasion.work)
         return values if known is None else known
 

@@ -25,10 +25,10 @@ from securefl.protocol.messages.rounds import Certificate, Endorse, Freeze
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import machine as party
 from securefl.protocol.round.party import release as party_release
-from securefl.protocol.round.party.phases import Outside, PartyContext, PartyPhase, Working
+from securefl.protocol.round.party.phases import Idle, PartyContext, PartyPhase, Working
 from securefl.protocol.round.server import freeze as server_freeze
 from securefl.protocol.round.shared import draw
-from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.leakage import LedgerQuestion
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.scenario.scenario import Scenario
 from tests.seen import patch_seen
@@ -77,25 +77,25 @@ def clusters_are(clusters: Clusters) -> Iterator[None]:
         yield
 
 
-def demanding_nothing(question: Question) -> Question:
+def demanding_nothing(question: LedgerQuestion) -> LedgerQuestion:
     return replace(question, limits={})
 
 
 def greedy() -> AbstractContextManager[object]:
     """A server that asks for all sums."""
 
-    def asked(*fields: Any) -> Question:
-        return demanding_nothing(Question(*fields))
+    def asked(*fields: Any) -> LedgerQuestion:
+        return demanding_nothing(LedgerQuestion(*fields))
 
-    return patch_seen(server_freeze, "Question", asked)
+    return patch_seen(server_freeze, "LedgerQuestion", asked)
 
 
 @contextmanager
-def asking(change: Callable[[PartyContext, Question], Question]) -> Iterator[None]:
+def asking(change: Callable[[PartyContext, LedgerQuestion], LedgerQuestion]) -> Iterator[None]:
     """Parties that ask their ledger something else, which nobody notices in what they endorse."""
     real = party_release._ledger_question
 
-    def changed(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
+    def changed(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> LedgerQuestion:
         return change(ctx, real(ctx, phase, survivors))
 
     heads = patch.object(Admission, "head", lambda _self: bytes(32))
@@ -103,12 +103,12 @@ def asking(change: Callable[[PartyContext, Question], Question]) -> Iterator[Non
         yield
 
 
-def each_for_itself(ctx: PartyContext, question: Question) -> Question:
+def each_for_itself(ctx: PartyContext, question: LedgerQuestion) -> LedgerQuestion:
     """The victim alone demands something."""
     return question if ctx.me == V else demanding_nothing(question)
 
 
-def by_the_plan(_ctx: PartyContext, question: Question) -> Question:
+def by_the_plan(_ctx: PartyContext, question: LedgerQuestion) -> LedgerQuestion:
     """A ledger of what was planned instead of who survived."""
     return replace(question, survivors=frozenset(question.assignment.participants))
 
@@ -121,7 +121,7 @@ def forgetful() -> Iterator[None]:
 
     def again(ctx: PartyContext, done: tuple[PartyPhase, Effects]) -> tuple[PartyPhase, Effects]:
         phase, effects = done
-        return (replace(working[ctx.me], past=phase.past) if isinstance(phase, Outside) else phase), effects
+        return (replace(working[ctx.me], past=phase.past) if isinstance(phase, Idle) else phase), effects
 
     def on_freeze(ctx: PartyContext, phase: Working, *message: Any) -> tuple[PartyPhase, Effects]:
         done = freeze(ctx, phase, *message)

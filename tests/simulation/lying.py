@@ -27,7 +27,7 @@ from securefl.protocol.messages.verification import (
     StepProof,
 )
 from securefl.protocol.round.server import opening, proving
-from securefl.protocol.round.server.proving import Unmasked
+from securefl.protocol.round.server.proving import OpenedSums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.chain import link_of
 from securefl.protocol.round.shared.charges import Charge, parse_evidence
@@ -186,7 +186,7 @@ def other_secrets(change: Callable[[OpenedSecrets], OpenedSecrets]) -> Iterator[
     def unmask(*args: Any) -> Any:
         unmasked, effects = honest(*args)
         secrets: Mapping[Any, OpenedSecrets] = {k: change(one) for k, one in unmasked.secrets.items()}
-        return Unmasked(unmasked.sums, secrets), effects
+        return OpenedSums(unmasked.sums, secrets), effects
 
     with patch.object(opening, "unmask_all", unmask):
         yield

@@ -25,10 +25,10 @@ from securefl.protocol.messages.rounds import Endorse
 from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round.party import verifying
 from securefl.protocol.round.party.accusing import false_claim_evidence
-from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.party.phases import PartyHistory
 from securefl.protocol.round.server import opening
 from securefl.protocol.round.server.accusing import bad_shares_evidence
-from securefl.protocol.round.shared.blame import ConvictsNobodyError, judge
+from securefl.protocol.round.shared.blame import NoFaultError, judge
 from securefl.protocol.round.shared.chain import first_link, link_of
 from securefl.protocol.round.shared.charges import (
     Announced,
@@ -136,14 +136,14 @@ def test_another_first_model_takes_the_first_model_to_judge() -> None:
     world = Elsewhere(verified(rounds="1"), length=16, initial=np.ones(16, dtype=np.float32)).run()
     (one, *_) = kept_evidence(world, P[0])
     plan = anybody(world.plan)
-    with pytest.raises(ConvictsNobodyError, match="takes the first model"):
+    with pytest.raises(NoFaultError, match="takes the first model"):
         judge(one.charge, plan)
     assert judge(one.charge, plan, first_link(plan, np.zeros(16, dtype=np.float32))).culprit == SERVER
-    with pytest.raises(ConvictsNobodyError, match="of the chain"):
+    with pytest.raises(NoFaultError, match="of the chain"):
         judge(one.charge, plan, first_link(plan, np.ones(16, dtype=np.float32)))
 
 
-Kept = tuple[Any, Past, Received[Any]]
+Kept = tuple[Any, PartyHistory, Received[Any]]
 
 
 def honest_run(made: Scenario, run: str = RUN, ops: Collection[Op] = ()) -> tuple[World, list[Kept]]:
@@ -211,7 +211,7 @@ def test_honest_material_convicts_nobody(mode: str) -> None:
     plan, kinds = anybody(world.plan), set[type]()
     for charge in (charge for one in seen for charge in parts(suspicion(one))):
         kinds.add(type(charge.contents))
-        with pytest.raises(ConvictsNobodyError):
+        with pytest.raises(NoFaultError):
             judge(charge, plan, first_link(plan, world.models[0]))
     assert kinds == {Announced, ShownOpening, ShownStep}
 
@@ -222,7 +222,7 @@ def test_another_rounding_convicts_nobody() -> None:
     steps = [suspicion(one) for one in seen if isinstance(one[2].message, StepProof)]
     assert steps
     for charge in steps:
-        with pytest.raises(ConvictsNobodyError, match="last bits"):
+        with pytest.raises(NoFaultError, match="last bits"):
             judge(charge, anybody(world.plan))
 
 
@@ -238,7 +238,7 @@ def test_a_retry_convicts_nobody() -> None:
     attempts = {one.contents.attempt for one in charges if isinstance(one.contents, ShownOpening)}
     assert max(attempts) == 1, "otherwise this tests nothing"
     for charge in charges:
-        with pytest.raises(ConvictsNobodyError, match="as it should be"):
+        with pytest.raises(NoFaultError, match="as it should be"):
             judge(charge, anybody(world.plan))
 
 
@@ -252,7 +252,7 @@ def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     claims = {one.signed.signature: one for one in shown.values() if one.record is not None}
     for one, other in combinations(claims.values(), 2):
         for charge, earlier in ((one, other), (other, one)):
-            with pytest.raises(ConvictsNobodyError):
+            with pytest.raises(NoFaultError):
                 judge(structs.replace(charge, earlier=(earlier.signed,)), plan)
     kinds: dict[tuple[str, str], list[bytes]] = {}
     for frame in frames:
@@ -262,7 +262,7 @@ def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     assert len(kinds) == 3 * len(P)
     for said in kinds.values():
         for first, second in combinations(said, 2):
-            with pytest.raises(ConvictsNobodyError):
+            with pytest.raises(NoFaultError):
                 judge(TwoWords(first=first, second=second), plan)
 
 
@@ -321,7 +321,7 @@ def framed(draw: st.DrawFn) -> Charge:
 @given(framed())
 def test_nobody_honest_is_convicted_by_what_honest_machines_signed(charge: Charge) -> None:
     plan = honest_charges()[0]
-    with pytest.raises(ConvictsNobodyError):
+    with pytest.raises(NoFaultError):
         judge(charge, plan)
 
 
@@ -385,7 +385,7 @@ def test_nothing_that_convicts_can_be_altered(lie: str, name: str) -> None:
     outer, _, inner = name.partition(".")
     value = getattr(charge, outer)
     other = structs.replace(value, **{inner: altered(getattr(value, inner))}) if inner else altered(value)
-    with pytest.raises(ConvictsNobodyError):
+    with pytest.raises(NoFaultError):
         judge(structs.replace(charge, **{outer: other}), plan)
 
 
@@ -400,7 +400,7 @@ def test_another_value_convicts_of_nothing_else(lie: str) -> None:
         other = structs.replace(value, **{inner: altered(getattr(value, inner))}) if inner else altered(value)
         try:
             assert judge(structs.replace(charge, **{outer: other}), plan) == (SERVER, what)
-        except ConvictsNobodyError:
+        except NoFaultError:
             continue
 
 
@@ -411,7 +411,7 @@ def test_nothing_of_a_rounds_record_can_be_altered(name: str) -> None:
         assert charge.record is not None
         value = getattr(charge.record, name)
         other = value[:-1] if isinstance(value, tuple) else altered(value)
-        with pytest.raises(ConvictsNobodyError):
+        with pytest.raises(NoFaultError):
             judge(structs.replace(charge, record=structs.replace(charge.record, **{name: other})), plan)
 
 
@@ -422,7 +422,7 @@ def test_another_scenario_or_run_convicts_nobody() -> None:
             RunPlan(RunId("another"), plan.scenario, plan.limits, plan.roster, plan.length),
             RunPlan(plan.run, verified(rounds="2"), plan.limits, plan.roster, plan.length),
         ):
-            with pytest.raises(ConvictsNobodyError):
+            with pytest.raises(NoFaultError):
                 judge(charge, other)
 
 
@@ -453,7 +453,7 @@ def test_who_shares_another_secret_is_convicted_by_its_shares(kind: int) -> None
     assert f"shared another {('seed', 'key')[kind]} secret" in what
     for name in DealtSecrets.__struct_fields__:
         other = structs.replace(one.charge, **{name: altered_deal(name, getattr(one.charge, name))})
-        with pytest.raises(ConvictsNobodyError):
+        with pytest.raises(NoFaultError):
             judge(other, plan)
 
 
@@ -491,14 +491,14 @@ def test_an_honest_deal_convicts_nobody() -> None:
             mixed_up = structs.replace(one, secrets=other.secrets)
             swapped = structs.replace(one, members=other.members)
             for charge in (one, mixed_up, swapped, structs.replace(one, advert=other.advert)):
-                with pytest.raises(ConvictsNobodyError):
+                with pytest.raises(NoFaultError):
                     judge(charge, plan)
         ((kind, shares),) = one.secrets
         numbers = [holder for holder, _ in shares]
         moved = tuple((numbers[n - 1], share) for n, (_, share) in enumerate(shares))
-        with pytest.raises(ConvictsNobodyError, match="not the one"):
+        with pytest.raises(NoFaultError, match="not the one"):
             judge(structs.replace(one, secrets=((kind, moved),)), plan)
-        with pytest.raises(ConvictsNobodyError, match="as many shares"):
+        with pytest.raises(NoFaultError, match="as many shares"):
             judge(structs.replace(one, secrets=((kind, shares[1:]),)), plan)
 
 
@@ -537,7 +537,7 @@ def test_who_signs_twice_is_convicted_by_it(kind: type[Any], changes: dict[str, 
         assert culprit == one.culprit
         assert fault.startswith(what)
         assert isinstance(one.charge, TwoWords)
-        with pytest.raises(ConvictsNobodyError):
+        with pytest.raises(NoFaultError):
             judge(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))
 
 
@@ -552,7 +552,7 @@ def test_a_member_that_was_not_signed_for_convicts_nobody() -> None:
             continue
         drawn = world.reports(ClustersDrawn)[0].clusters[0]
         whole = next(c for c in drawn if set(contents.members) < set(c))
-        with pytest.raises(ConvictsNobodyError, match="not what the server proved"):
+        with pytest.raises(NoFaultError, match="not what the server proved"):
             judge(structs.replace(again, contents=structs.replace(contents, members=whole)), plan)
         return
     pytest.fail("no sum was retried")
@@ -563,7 +563,7 @@ def test_nonces_that_nobody_committed_to_convict_nobody() -> None:
     assert charge.record is not None
     (name, _), *rest = charge.record.nonces
     other = structs.replace(charge.record, nonces=((name, bytes(32)), *rest))
-    with pytest.raises(ConvictsNobodyError, match="commit to"):
+    with pytest.raises(NoFaultError, match="commit to"):
         judge(structs.replace(charge, record=other), plan)
 
 
@@ -571,7 +571,7 @@ def test_endorsements_of_few_convict_nobody() -> None:
     plan, charge = guilty("another certificate")
     assert plan.limits.quorum is not None
     for few in (charge.endorsements[: plan.limits.quorum - 1], charge.endorsements[:1] * 12, ()):
-        with pytest.raises(ConvictsNobodyError, match="not of the claimed round"):
+        with pytest.raises(NoFaultError, match="not of the claimed round"):
             judge(structs.replace(charge, endorsements=few), plan)
 
 
@@ -582,5 +582,5 @@ def test_words_of_two_parties_or_rounds_convict_nobody() -> None:
     same = [f for f in said if peek(f, "x").header.place == place]
     assert len({peek(f, "x").header.sender for f in same}) > 1
     for other in same[1:]:
-        with pytest.raises(ConvictsNobodyError, match="not of one party"):
+        with pytest.raises(NoFaultError, match="not of one party"):
             judge(TwoWords(first=same[0], second=other), plan)

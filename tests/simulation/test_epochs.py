@@ -14,9 +14,9 @@ from securefl.protocol.messages.control import JoinRun
 from securefl.protocol.messages.rounds import Invite
 from securefl.protocol.messages.verification import Attest, StepProof
 from securefl.protocol.round.party.following import follow_session, join
-from securefl.protocol.round.party.phases import Greeted, Outside
+from securefl.protocol.round.party.phases import HelloSent, Idle
 from securefl.protocol.round.party.verifying import on_proof
-from securefl.protocol.round.server.phases import Checkpoint, Joining, Resumed, Stated
+from securefl.protocol.round.server.phases import Checkpoint, Joining, Resumed, StatedProgress
 from securefl.protocol.round.server.resuming import take_lead
 from securefl.protocol.wire.carried import ASKING, session_of_server
 from tests.simulation.test_two_servers import P, TestParties, _standing
@@ -28,9 +28,9 @@ def session(epoch: int) -> bytes:
     return session_of_server(epoch, InsecureSeededEntropy(epoch))
 
 
-def greeted() -> tuple[Any, Greeted]:
+def greeted() -> tuple[Any, HelloSent]:
     """A party's context, and its phase after an invitation."""
-    world, phase, _ = TestParties().at(Greeted, Invite)
+    world, phase, _ = TestParties().at(HelloSent, Invite)
     return cast("Any", world.nodes[P[0]].machine)._ctx, phase
 
 
@@ -50,8 +50,8 @@ def test_the_next_server_is_sent_what_was_attested_to_the_last_one() -> None:
     (said,) = [one for one in effects if isinstance(one, Send)]
     assert after.verifying is not None
     for attested, again in ((replace(past, verifying=None), 0), (after, len(after.verifying.places))):
-        led, noted = follow_session(Outside(replace(attested, leader=session(1))), session(2))
-        assert isinstance(led, Outside)
+        led, noted = follow_session(Idle(replace(attested, leader=session(1))), session(2))
+        assert isinstance(led, Idle)
         assert led.past.leader == session(2)
         sent = [one for one in noted if isinstance(one, Send) and isinstance(one.message, Attest)]
         assert len(sent) == again
@@ -59,7 +59,7 @@ def test_the_next_server_is_sent_what_was_attested_to_the_last_one() -> None:
 
 
 def test_a_server_that_only_asks_is_not_followed() -> None:
-    phase = Outside(replace(greeted()[1].past, leader=session(1)))
+    phase = Idle(replace(greeted()[1].past, leader=session(1)))
     assert follow_session(phase, session(ASKING)) == (phase, ())
     assert follow_session(phase, session(1)) == (phase, ())
 
@@ -71,7 +71,7 @@ def test_who_leads_knows_which_parties_were_further() -> None:
     machine = cast("Any", world._server(Resumed(old, 0)))
     phase, _ = machine.start(0.0)
     assert isinstance(phase, Joining)
-    stated = {P[0]: Stated(4, 2), P[1]: Stated(6, 1), P[2]: Stated(5, -1)}
+    stated = {P[0]: StatedProgress(4, 2), P[1]: StatedProgress(6, 1), P[2]: StatedProgress(5, -1)}
     led, effects = take_lead(machine._ctx, replace(phase, stated=stated))
     assert led.standing.session.ahead == frozenset[PartyId]({P[0]})
     assert led.standing.epoch == 7

@@ -13,7 +13,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import to_ring
 from securefl.methods.weighting.weights import cap_of, public_weights
 from securefl.protocol.messages.rounds import Hello
-from securefl.protocol.round.party.upload import Occasion, make_upload
+from securefl.protocol.round.party.upload import UpdateId, make_upload
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.reports import RoundDone, SumOpened, SurvivorsFrozen
 from tests.simulation.spy import Grasp, spying
@@ -40,7 +40,7 @@ def expected(world: World, opened: ClusterSum, round_: int, weights: dict[PartyI
         entropy = world.entropy_of(party).child("update", round_)
         upload = make_upload(
             world.plan,
-            Occasion(round_, 0, before, ()),
+            UpdateId(round_, 0, before, ()),
             uneven(party, round_, before).astype(np.float64) - before,
             weights[party],
             entropy,

@@ -26,7 +26,7 @@ from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.shared import choices
-from securefl.protocol.round.shared.choices import KeptChoice, choices_due, choices_epsilon
+from securefl.protocol.round.shared.choices import LastChoice, choices_due, choices_epsilon
 from securefl.protocol.round.shared.reports import RoundDone, RunEffect, SumOpened
 from securefl.scenario.scenario import Groups
 from securefl.training.data.shards import Shard
@@ -190,7 +190,7 @@ class TestRestart:
         world, name, group = self.first_round()
         other = (group + 1) % GROUPS
         again = Oracle(groups__choice_epsilon="1.0", rounds="2")
-        kept = KeptChoice(1, other)
+        kept = LastChoice(1, other)
         context = PartyContext(again.plan, name, 10, again.entropy_of(name), choice=kept)
         again.nodes[name].machine = PartyMachine(context)
         again.run()

@@ -24,8 +24,8 @@ from securefl.protocol.round.party import release as party_release
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import PartyContext, Working
 from securefl.protocol.round.server import machine as server
-from securefl.protocol.round.server.phases import Greeting
-from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.server.phases import CollectingHellos
+from securefl.protocol.round.shared.leakage import LedgerQuestion
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SharesReleased, SumOpened, SumsWithheld
 from securefl.scenario.scenario import Scenario
@@ -306,7 +306,7 @@ class TestOwnConfiguration:
 
     def test_a_server_that_passes_it_off_as_the_same_is_refused(self) -> None:
         def any_hello(
-            _ctx: object, phase: Greeting, sender: PartyId, _place: object, m: Any, f: bytes
+            _ctx: object, phase: CollectingHellos, sender: PartyId, _place: object, m: Any, f: bytes
         ) -> Any:
             return replace(phase, hellos={**phase.hellos, sender: (m, f)})
 
@@ -321,7 +321,7 @@ class TestOwnConfiguration:
         real = party_release._ledger_question
         careless = msgspec.structs.replace(World(small("curious")).plan.published_limits, leakage="report")
 
-        def forged(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> Question:
+        def forged(ctx: PartyContext, phase: Working, survivors: frozenset[PartyId]) -> LedgerQuestion:
             said = {p: msgspec.structs.replace(h, limits=careless) for p, h in phase.hellos.items()}
             return real(ctx, replace(phase, hellos=said), survivors)
 
@@ -338,25 +338,25 @@ class TestCertifiedPrimes:
     @pytest.mark.parametrize("certain", [True, False])
     def test_are_asked_only_then(self, certain: bool) -> None:
         seeds: list[bytes | None] = []
-        real = Question.answer
+        real = LedgerQuestion.answer
 
-        def answer(question: Question, seed: bytes | None = None) -> Any:
+        def answer(question: LedgerQuestion, seed: bytes | None = None) -> Any:
             seeds.append(seed)
             return replace(real(question, seed), certain=certain)
 
-        with patch.object(Question, "answer", answer):
+        with patch.object(LedgerQuestion, "answer", answer):
             world, _ = attacked(small("active"), ALONE)
         assert len(released(world)) == 5
         assert len([seed for seed in seeds if seed is not None]) == (0 if certain else 5)
 
     def test_another_answer_stops_the_release(self) -> None:
-        real = Question.answer
+        real = LedgerQuestion.answer
 
-        def answer(question: Question, seed: bytes | None = None) -> Any:
+        def answer(question: LedgerQuestion, seed: bytes | None = None) -> Any:
             asked = demanding_nothing(question) if seed is None else question
             return replace(real(asked, seed), certain=False)
 
-        with patch.object(Question, "answer", answer):
+        with patch.object(LedgerQuestion, "answer", answer):
             world, spy = attacked(small("active"), ALONE)
         assert refusals(world, "would evade the leakage limits") == set(P[:5])
         assert_hidden(spy)

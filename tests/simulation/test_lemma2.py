@@ -45,7 +45,7 @@ from securefl.methods.robust.rules.sign_majority import SignMajority
 from securefl.methods.robust.rules.trimmed_mean import TrimmedMean
 from securefl.methods.robust.rules.zeno_plus_plus import ZenoPlusPlus
 from securefl.methods.robust.tolerance import clusters_needed_by, withstood
-from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
+from securefl.protocol.round.party.upload import HONEST, Seams, UpdateId, make_upload
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate, aggregate_round, stack_sums
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ModelFinal, SumOpened
@@ -138,7 +138,7 @@ class Round:
             lie = self.lies.get(party)
             seams = HONEST if lie is None else Seams(encoded=lambda _values, _occasion, lie=lie: lie)  # type: ignore[misc]
             entropy = InsecureSeededEntropy(seed).child("update", party)
-            occasion = Occasion(0, 0, before, self.clusters)
+            occasion = UpdateId(0, 0, before, self.clusters)
             rings[party] = make_upload(self.plan, occasion, update, self.weights[party], entropy, seams).ring
         return [
             ClusterSum(r, j, members, members, reduce(add, (rings[p] for p in members)))

@@ -44,7 +44,14 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import draw as party_draw
 from securefl.protocol.round.party import machine as party
 from securefl.protocol.round.party import release as party_release
-from securefl.protocol.round.party.phases import Greeted, Outside, PartyContext, PartyPhase, Revealed, Working
+from securefl.protocol.round.party.phases import (
+    HelloSent,
+    Idle,
+    NonceRevealed,
+    PartyContext,
+    PartyPhase,
+    Working,
+)
 from securefl.protocol.round.server import freeze as server_freeze
 from securefl.protocol.round.server import gather as server_gather
 from securefl.protocol.round.server import machine as server
@@ -173,7 +180,7 @@ class TestSurvivorSets:
 
         def forgetful(*args: Any) -> tuple[PartyPhase, Any]:
             phase, effects = real(*args)
-            return (args[1] if isinstance(phase, Outside) else phase), effects
+            return (args[1] if isinstance(phase, Idle) else phase), effects
 
         with patch_seen(party, "on_freeze", forgetful):
             _, spy = attacked(rewriting(Freeze, self._twice), scenario(6))
@@ -468,10 +475,10 @@ class TestModelsAndHellos:
 
     @staticmethod
     def _any_announcement() -> Any:
-        def on_announce(ctx: PartyContext, phase: Greeted, place: Place, message: Announce) -> Any:
+        def on_announce(ctx: PartyContext, phase: HelloSent, place: Place, message: Announce) -> Any:
             at = Place(phase.round, attempt=phase.draw)
             hellos = party_draw.read_relayed(ctx, at, place, message.hellos, Hello)
-            revealed = Revealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
+            revealed = NonceRevealed(phase.past, phase.round, phase.draw, phase.params, phase.model, hellos)
             return revealed, (Send(SERVER, at, Reveal(nonce=phase.nonce)),)
 
         return patch_seen(party, "on_announce", on_announce)

@@ -18,7 +18,7 @@ from securefl.protocol.messages.rounds import Hello, Invite, Reveal
 from securefl.protocol.round.party.draw import MAX_REDRAWS
 from securefl.protocol.round.server.gather import invite
 from securefl.protocol.round.server.machine import ServerMachine
-from securefl.protocol.round.server.phases import Greeting, Revealing, ServerPhase, Summing
+from securefl.protocol.round.server.phases import CollectingHellos, CollectingNonces, ServerPhase, Summing
 from securefl.protocol.round.shared.draw import draw_round
 from securefl.protocol.round.shared.reports import ClustersDrawn, RoundDone, RunEffect, SumOpened
 from tests.simulation.odds_game import SETTINGS, Setting, Table, measured, told, wins
@@ -75,7 +75,11 @@ class Plays:
         if not isinstance(event, Received):
             return self._machine.step(phase, event)
         said = event.message
-        if isinstance(phase, Greeting) and isinstance(said, Hello) and event.sender not in self._announced:
+        if (
+            isinstance(phase, CollectingHellos)
+            and isinstance(said, Hello)
+            and event.sender not in self._announced
+        ):
             return phase, ()
         if (
             isinstance(phase, Summing)
@@ -83,14 +87,14 @@ class Plays:
             and event.sender in self._lost
         ):
             return phase, ()
-        if isinstance(phase, Revealing) and isinstance(said, Reveal):
+        if isinstance(phase, CollectingNonces) and isinstance(said, Reveal):
             again = self._judged(phase, event.sender, said)
             if again:
                 standing = phase.standing
                 return invite(self._context, standing, phase.draw + 1, phase.model, frozenset(), event.now)
         return self._machine.step(phase, event)
 
-    def _judged(self, phase: Revealing, sender: PartyId, said: Reveal) -> bool:
+    def _judged(self, phase: CollectingNonces, sender: PartyId, said: Reveal) -> bool:
         """Whether the draw is to be voided, once all nonces are known."""
         nonces = {name: reveal.nonce for name, (reveal, _) in phase.reveals.items()} | {sender: said.nonce}
         if nonces.keys() != phase.hellos.keys():

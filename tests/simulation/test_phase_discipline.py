@@ -67,7 +67,7 @@ PARTY_PHASES = [kind.__name__ for kind in get_args(PartyPhase)]
 SERVER_PHASES = [kind.__name__ for kind in get_args(ServerPhase)]
 
 DUE = {
-    "Outside": {
+    "Idle": {
         "Here",
         "RollCall",
         "Pause",
@@ -80,7 +80,7 @@ DUE = {
         "Reveals",
         "Certificate",
     },
-    "Informed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "ValuedInvite"},
+    "ModelReceived": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Invite", "ValuedInvite"},
     "Choosing": {
         "Here",
         "RollCall",
@@ -92,7 +92,7 @@ DUE = {
         "Announce",
         "ChainedAnnounce",
     },
-    "Greeted": {
+    "HelloSent": {
         "Here",
         "RollCall",
         "Pause",
@@ -103,7 +103,7 @@ DUE = {
         "Announce",
         "ChainedAnnounce",
     },
-    "Revealed": {
+    "NonceRevealed": {
         "Here",
         "RollCall",
         "Pause",
@@ -132,12 +132,12 @@ DUE = {
         "Certificate",
     },
     "Endorsed": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Certificate"},
-    "Counted": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Certificate", "SlotCounts"},
+    "CountsReleased": {"Here", "RollCall", "Pause", "ModelAnnounce", "Goodbye", "Certificate", "SlotCounts"},
     "Ended": set[str](),
 }
 """What may change a party's phase, or answer without blame, and where."""
 
-GROUPED = ("Choosing", "Counted")
+GROUPED = ("Choosing", "CountsReleased")
 """Phases of runs with hidden task groups."""
 VERIFIED = (
     "VectorReceipt",
@@ -152,8 +152,8 @@ VERIFIED = (
 
 SERVER_DUE = {
     "Joining": {"Here", "Join", "JoinRun", "Software"},
-    "Greeting": {"Here", "Join", "JoinRun", "Software", "Hello", "StatingHello"},
-    "Revealing": {"Here", "Join", "JoinRun", "Software", "Reveal", "ChainedReveal"},
+    "CollectingHellos": {"Here", "Join", "JoinRun", "Software", "Hello", "StatingHello"},
+    "CollectingNonces": {"Here", "Join", "JoinRun", "Software", "Reveal", "ChainedReveal"},
     "Summing": {
         "Here",
         "Join",

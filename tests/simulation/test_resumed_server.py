@@ -17,7 +17,7 @@ from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Release, Reveal
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.server.machine import ServerMachine
-from securefl.protocol.round.server.phases import Greeting, ServerPhase
+from securefl.protocol.round.server.phases import CollectingHellos, ServerPhase
 from securefl.protocol.round.server.proving import CLAIMED_OTHERWISE
 from securefl.protocol.round.shared.lateness import BEFORE_RESTART
 from securefl.protocol.round.shared.reports import (
@@ -281,11 +281,11 @@ def test_nobody_is_convicted_where_the_second_step_has_another_outcome(kind: str
 def test_messages_for_the_server_before_accuse_no_party(monkeypatch: pytest.MonkeyPatch) -> None:
     """Late ones of rounds before the restart, whatever their kind: one cause, so that a log has one line."""
     world = world_of("masking", Op("restart", SERVER, "Announce", 1))
-    greeting: list[tuple[ServerMachine, Greeting]] = []
+    greeting: list[tuple[ServerMachine, CollectingHellos]] = []
     step = ServerMachine.step
 
     def stepping(machine: ServerMachine, phase: ServerPhase, event: Event[AnyMessage]) -> Any:
-        if isinstance(phase, Greeting) and world.starts == 2:
+        if isinstance(phase, CollectingHellos) and world.starts == 2:
             greeting.append((machine, phase))
         return step(machine, phase, event)
 

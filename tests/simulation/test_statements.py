@@ -11,7 +11,7 @@ from securefl.protocol.kernel.effects import ClustersClosed as Closed
 from securefl.protocol.kernel.effects import Enter, Finished, Send, UpdateGiven
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.rounds import Certificate, Freeze, StatingHello
-from securefl.protocol.round.party.phases import Outside
+from securefl.protocol.round.party.phases import Idle
 from securefl.protocol.round.party.resolving import BLOCKED
 from securefl.protocol.round.shared.reports import RoundDone, RunEffect, SatOut, SharesReleased
 from tests.simulation.world import Node, Op, World, scenario
@@ -186,5 +186,5 @@ def test_a_party_that_is_started_again_states_what_its_account_knows() -> None:
     ctx = replace(machine._ctx, spent=0, unreleased=((world.plan.run, 0), ("earlier", 4)))
     again = type(machine)(ctx)
     phase, _ = again.start(0.0)
-    assert isinstance(phase, Outside)
+    assert isinstance(phase, Idle)
     assert phase.past.unreleased == ((world.plan.run, 0), ("earlier", 4))

@@ -16,7 +16,7 @@ from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import SEATS, Hello, Release, SlotCounts
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import sums as party_sums
-from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.party.upload import EncodedUpdate
 from securefl.protocol.round.shared.groups import random_group
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import (
@@ -263,10 +263,10 @@ def test_a_party_refuses_counts_without_itself() -> None:
 def test_a_member_that_lies_about_its_count_closes_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes part twice: the counts are then no list of four members, and nothing of the cluster opens."""
 
-    def twice(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def twice(plan: RunPlan, upload: EncodedUpdate, seat: int) -> tuple[EncodedUpdate, ...]:
         counts, *slots = slot_uploads(plan, upload, seat)
         if seat >= SEATS:
-            counts = Upload(counts.ring + counts.ring, 0)
+            counts = EncodedUpdate(counts.ring + counts.ring, 0)
         return counts, *slots
 
     monkeypatch.setattr(party_sums, "slot_uploads", twice)
@@ -306,10 +306,10 @@ def test_a_member_that_moves_counts_to_a_lone_party(
     that the test can tell it where the others sit.
     """
     liar, lone, slot = PartyId("p03"), PartyId("p02"), (2, 0)
-    uploads: dict[str, Upload] = {}
+    uploads: dict[str, EncodedUpdate] = {}
     seats: list[int] = []
 
-    def lies(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def lies(plan: RunPlan, upload: EncodedUpdate, seat: int) -> tuple[EncodedUpdate, ...]:
         (who,) = members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits)
         uploads[who] = upload
         counted, *slots = slot_uploads(plan, upload, seat)
@@ -322,7 +322,7 @@ def test_a_member_that_moves_counts_to_a_lone_party(
         free = next(one for one in range(SEATS) if one not in here)
         for one in here[:taken] if guess else [free] * taken:
             said[one] -= 1
-        return Upload(to_ring(said, plan.limits.ring_bits), 0), *slots
+        return EncodedUpdate(to_ring(said, plan.limits.ring_bits), 0), *slots
 
     monkeypatch.setattr(party_sums, "slot_uploads", lies)
     sums = {"colluders": f, "colluders_per_cluster": f, "k_anonymity": 2}
@@ -390,14 +390,14 @@ def test_a_curious_server_guesses_hidden_groups_at_chance(monkeypatch: pytest.Mo
         def choose(party: PartyId, _round: int, chosen: I64 = chosen) -> int:
             return int(chosen[int(party[1:])])
 
-        uploads: dict[tuple[int, int], tuple[Upload, ...]] = {}
+        uploads: dict[tuple[int, int], tuple[EncodedUpdate, ...]] = {}
 
         def kept(
             plan: RunPlan,
-            upload: Upload,
+            upload: EncodedUpdate,
             seat: int,
-            uploads: dict[tuple[int, int], tuple[Upload, ...]] = uploads,
-        ) -> tuple[Upload, ...]:
+            uploads: dict[tuple[int, int], tuple[EncodedUpdate, ...]] = uploads,
+        ) -> tuple[EncodedUpdate, ...]:
             made = slot_uploads(plan, upload, seat)
             uploads[len(uploads), seat // SEATS] = made
             return made

@@ -39,15 +39,15 @@ from securefl.protocol.messages.rounds import (
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.following import VOID_BY_RESTART
 from securefl.protocol.round.party.machine import PartyMachine
-from securefl.protocol.round.party.phases import Choosing, Endorsed, Greeted, Outside, Revealed, Working
+from securefl.protocol.round.party.phases import Choosing, Endorsed, HelloSent, Idle, NonceRevealed, Working
 from securefl.protocol.round.server.phases import (
     Checkpoint,
+    CollectingHellos,
     Ended,
     Evaluating,
-    Greeting,
     Releasing,
     Resumed,
-    Stated,
+    StatedProgress,
 )
 from securefl.protocol.round.server.resuming import MAX_EPOCH_LEAD, next_epoch, reason_outdated
 from securefl.protocol.round.shared.reports import (
@@ -189,24 +189,24 @@ def test_apart_by_the_network_one_of_them_has_a_majority(kind: str, reached: int
 
 class TestEpochs:
     def test_the_next_one_is_after_all_that_are_known(self) -> None:
-        stated = {P[0]: Stated(3, -1), P[1]: Stated(5, -1)}
+        stated = {P[0]: StatedProgress(3, -1), P[1]: StatedProgress(5, -1)}
         assert next_epoch(0, {}) == 1
         assert next_epoch(0, stated) == 6
         assert next_epoch(8, stated) == 9
 
     def test_a_liar_does_not_use_them_up(self) -> None:
-        assert next_epoch(2, {P[0]: Stated(MAX_EPOCH, -1), P[1]: Stated(2, -1)}) == 3
-        assert next_epoch(2, {P[0]: Stated(2 + MAX_EPOCH_LEAD, -1)}) == 3 + MAX_EPOCH_LEAD
-        assert next_epoch(2, {P[0]: Stated(3 + MAX_EPOCH_LEAD, -1)}) == 3
+        assert next_epoch(2, {P[0]: StatedProgress(MAX_EPOCH, -1), P[1]: StatedProgress(2, -1)}) == 3
+        assert next_epoch(2, {P[0]: StatedProgress(2 + MAX_EPOCH_LEAD, -1)}) == 3 + MAX_EPOCH_LEAD
+        assert next_epoch(2, {P[0]: StatedProgress(3 + MAX_EPOCH_LEAD, -1)}) == 3
         assert next_epoch(MAX_EPOCH, {}) == MAX_EPOCH
 
     def test_more_than_q_have_to_say_that_a_disk_is_old(self) -> None:
         plan = World(scenario(6, secure_sum__colluders="1", min_survivors="3", threshold="3")).plan
-        assert reason_outdated(plan, {P[0]: Stated(1, 9)}, 3) is None
-        said = reason_outdated(plan, {P[0]: Stated(1, 9), P[1]: Stated(1, 7)}, 3)
+        assert reason_outdated(plan, {P[0]: StatedProgress(1, 9)}, 3) is None
+        said = reason_outdated(plan, {P[0]: StatedProgress(1, 9), P[1]: StatedProgress(1, 7)}, 3)
         assert said is not None
         assert "parties have been in round 7" in said
-        assert reason_outdated(plan, {P[0]: Stated(1, 3), P[1]: Stated(1, 3)}, 3) is None
+        assert reason_outdated(plan, {P[0]: StatedProgress(1, 3), P[1]: StatedProgress(1, 3)}, 3) is None
         assert reason_outdated(plan, {}, 3) is None
 
     def test_a_server_on_an_old_copy_opens_nothing(self) -> None:
@@ -242,7 +242,7 @@ class TestEpochs:
         phase, _ = machine.start(0.0)
         phase, _ = machine.step(phase, says(P[0], 2))
         phase, _ = machine.step(phase, DeadlinePassed(world.scenario.deadlines.join))
-        assert isinstance(phase, Evaluating if done else Greeting)
+        assert isinstance(phase, Evaluating if done else CollectingHellos)
         for name in P[1:6]:
             phase, _ = machine.step(phase, says(name, 1))
         assert not isinstance(phase, Ended)
@@ -288,52 +288,52 @@ class TestParties:
         return world, phase, event
 
     def test_it_writes_down_whom_it_follows_before_anything_else(self) -> None:
-        world, phase, event = self.at(Greeted, Invite)
+        world, phase, event = self.at(HelloSent, Invite)
         later = replace(event, session=session_of_server(7, InsecureSeededEntropy(1)))
         after, effects = world.nodes[P[0]].machine.step(phase, replace(later, message=RollCall()))
         assert effects[0] == Journal(0, LEADS + later.session.hex())
-        assert isinstance(after, Outside)
+        assert isinstance(after, Idle)
         assert epoch_of(after.past.leader) == 7
         (joined,) = [one.message for one in effects if isinstance(one, Send)]
         assert isinstance(joined, JoinRun)
         assert joined.leader == later.session
 
     def test_a_round_it_was_only_invited_to_may_begin_again(self) -> None:
-        world, phase, event = self.at(Greeted, Invite)
+        world, phase, event = self.at(HelloSent, Invite)
         machine = world.nodes[P[0]].machine
         session = session_of_server(2, InsecureSeededEntropy(1))
         model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
         phase, _ = machine.step(phase, Received(1.0, SERVER, model.place, model.message, session=session))
         phase, effects = machine.step(phase, replace(event, session=session))
-        assert isinstance(phase, Greeted)
+        assert isinstance(phase, HelloSent)
         (hello,) = [one.message for one in effects if isinstance(one, Send)]
         assert isinstance(hello, Hello)
         assert hello.leader == session
 
-    @pytest.mark.parametrize("kind", [Revealed, Working])
+    @pytest.mark.parametrize("kind", [NonceRevealed, Working])
     def test_a_round_whose_nonce_is_revealed_does_not(self, kind: type) -> None:
         world = World(scenario(6, rounds="2"), length=4)
-        found = [after for *_, after in steps(world, P[0], Announce if kind is Revealed else Reveals)]
+        found = [after for *_, after in steps(world, P[0], Announce if kind is NonceRevealed else Reveals)]
         phase, machine = found[0], world.nodes[P[0]].machine
         assert isinstance(phase, kind)
         session = session_of_server(2, InsecureSeededEntropy(1))
         model = next(one for one in world.sent if type(one.message).__name__ == "ModelAnnounce")
         again: Received[AnyMessage] = Received(1.0, SERVER, model.place, model.message, session=session)
         after, effects = machine.step(phase, again)
-        assert isinstance(after, Outside)
+        assert isinstance(after, Idle)
         assert [one.reason for one in effects if isinstance(one, Reject)] == [
             "sends the model of round 0 again"
         ]
 
     def test_nor_one_of_which_a_draw_was_void(self) -> None:
         """Nonces of the first draw are known, and the server would get three more draws."""
-        world, phase, event = self.at(Greeted, Invite)
+        world, phase, event = self.at(HelloSent, Invite)
         machine = world.nodes[P[0]].machine
         session = session_of_server(2, InsecureSeededEntropy(1))
         roll: Received[AnyMessage] = replace(event, session=session, message=RollCall())
         for draw, spent in ((0, -1), (1, 0)):
             after, _ = machine.step(replace(phase, draw=draw), roll)
-            assert isinstance(after, Outside)
+            assert isinstance(after, Idle)
             assert after.past.spent == spent
 
     def test_whoever_says_hello_to_another_server_is_announced_by_none(self) -> None:
@@ -360,7 +360,7 @@ class TestParties:
         assert isinstance(event.message, Hello)
         elsewhere = structs.replace(event.message, leader=session_of_server(1, InsecureSeededEntropy(9)))
         after, effects = world.server.machine.step(phase, replace(event, message=elsewhere))
-        assert isinstance(after, Greeting)
+        assert isinstance(after, CollectingHellos)
         assert not after.hellos
         assert Reject(event.sender, "sends a Hello for another server") in effects
 
@@ -390,7 +390,7 @@ class TestParties:
                 assert not any(isinstance(made, Send) for made in effects)
 
     def test_who_leads_nothing_ends_nothing(self) -> None:
-        world, phase, event = self.at(Greeted, Invite)
+        world, phase, event = self.at(HelloSent, Invite)
         asking = session_of_server(0, InsecureSeededEntropy(1))
         goodbye: Received[AnyMessage] = Received(
             1.0, SERVER, Place(-1), Goodbye(reason="ended", aborted=True), session=asking
@@ -427,7 +427,7 @@ class TestParties:
         roll: Received[AnyMessage] = replace(event, session=session, message=RollCall())
         for draw, spent, void in ((0, -1, False), (1, 0, True)):
             after, effects = machine.step(replace(phase, draw=draw), roll)
-            assert isinstance(after, Outside)
+            assert isinstance(after, Idle)
             assert after.past.spent == spent
             reports = [one.item for one in effects if isinstance(one, Report)]
             assert [one.reason for one in reports if isinstance(one, SatOut)] == (
@@ -544,7 +544,7 @@ class TestReleases:
         session = session_of_server(5, InsecureSeededEntropy(5))
         after, effects = world.nodes[P[0]].machine.step(phase, replace(event, session=session))
         assert self.said(effects) == [own]
-        assert isinstance(after, Outside)
+        assert isinstance(after, Idle)
         assert after.past.leader == session
         assert after.past.released is not None
         assert after.past.released.leader == session

@@ -16,7 +16,7 @@ from securefl.protocol.messages.rounds import Hello, Release
 from securefl.protocol.messages.validation import Dealt
 from securefl.protocol.round.dealer.machine import DealerMachine
 from securefl.protocol.round.party.phases import Working
-from securefl.protocol.round.party.upload import HONEST, Occasion, Seams
+from securefl.protocol.round.party.upload import HONEST, Seams, UpdateId
 from securefl.protocol.round.shared.reports import (
     InstanceLost,
     InstanceRetried,
@@ -53,7 +53,7 @@ def validated(parties: int = 3, **overrides: str) -> Scenario:
 
 
 def oversized(factor: int) -> Seams:
-    def scaled(values: I64, _occasion: Occasion) -> I64:
+    def scaled(values: I64, _occasion: UpdateId) -> I64:
         return values * factor
 
     return replace(HONEST, encoded=scaled)

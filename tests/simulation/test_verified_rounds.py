@@ -32,7 +32,7 @@ from securefl.protocol.messages.verification import (
     RoundClaim,
     StepProof,
 )
-from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.party.phases import PartyHistory
 from securefl.protocol.round.party.verifying import follow, on_proof
 from securefl.protocol.round.shared.blame import judge
 from securefl.protocol.round.shared.charges import parse_evidence
@@ -376,9 +376,9 @@ def test_nor_does_anybody_in_other_modes(mode: str, lie: str) -> None:
     assert run.models(1, P) | run.models(2, P) <= {START}
 
 
-def seen_by_a_verifier(made: Scenario, kind: type[Any]) -> list[tuple[Any, Past, Received[Any]]]:
+def seen_by_a_verifier(made: Scenario, kind: type[Any]) -> list[tuple[Any, PartyHistory, Received[Any]]]:
     """Context, past and event of every step in which a party takes such a message."""
-    seen: list[tuple[Any, Past, Received[Any]]] = []
+    seen: list[tuple[Any, PartyHistory, Received[Any]]] = []
 
     def look(node: Node, before: Any, event: object, _after: object, _effects: object) -> None:
         if isinstance(event, Received) and isinstance(event.message, kind) and node.name in P:

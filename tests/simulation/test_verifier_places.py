@@ -17,7 +17,7 @@ from securefl.protocol.kernel.events import Place, Received
 from securefl.protocol.messages.verification import Attest, ChainedAnnounce, OpeningProof, StepProof
 from securefl.protocol.round.party.verifying import follow, on_proof
 from securefl.protocol.round.server.features.trust import Trust
-from securefl.protocol.round.server.phases import BestSoFar, ModelProgress
+from securefl.protocol.round.server.phases import BestOfRun, ModelProgress
 from securefl.protocol.round.server.proving import on_attest, without_claim
 from securefl.protocol.round.shared.chain import CertifiedRound, committee, link_of, may_attest
 from securefl.protocol.round.shared.signed_claim import announced_contents, check_signed, sign_claim
@@ -222,7 +222,7 @@ class TestServer:
         before = replace(
             phase.standing.claims.pending.before,
             trust=Trust({PartyId("p00"): 1.0}),
-            progress=ModelProgress(0.5, 1, BestSoFar(0, 0.5, np.ones(16, dtype=np.float32))),
+            progress=ModelProgress(0.5, 1, BestOfRun(0, 0.5, np.ones(16, dtype=np.float32))),
             updates=3,
             fruitless_rounds=2,
         )
@@ -238,7 +238,7 @@ class TestServer:
             ),
             progress=replace(
                 phase.standing.progress,
-                best=BestSoFar(1, 0.75, np.zeros(16, dtype=np.float32)),
+                best=BestOfRun(1, 0.75, np.zeros(16, dtype=np.float32)),
                 best_accuracy=0.75,
                 stale_rounds=0,
             ),

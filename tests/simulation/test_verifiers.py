@@ -31,7 +31,7 @@ from securefl.protocol.messages.verification import (
     Step,
     StepProof,
 )
-from securefl.protocol.round.party.phases import Past
+from securefl.protocol.round.party.phases import PartyHistory
 from securefl.protocol.round.party.verifying import accept_link, follow, is_vouched_for, on_proof
 from securefl.protocol.round.shared.chain import (
     LOST,
@@ -50,7 +50,7 @@ from securefl.protocol.wire.outbox import Outbox
 from tests.simulation.lying import distinct, reclaimed, resigned, verified
 from tests.simulation.world import RUN, Node, World
 
-Seen = tuple[Any, Past, Received[Any]]
+Seen = tuple[Any, PartyHistory, Received[Any]]
 """Context, past and event of a step in which a party takes a message."""
 
 
@@ -92,7 +92,7 @@ def resealed(seen: Seen, message: Any, inside: Any) -> Any:
     return structs.replace(message, sealed=own.seal(encode(inside), context, InsecureSeededEntropy(9)))
 
 
-def refused(seen: Seen, message: Any, reason: str, past: Past | None = None) -> None:
+def refused(seen: Seen, message: Any, reason: str, past: PartyHistory | None = None) -> None:
     """For that reason if the server signs it so; if it does not, for that."""
     ctx, before, event = seen
     if message.claim == event.message.claim:

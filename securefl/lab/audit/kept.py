@@ -13,7 +13,7 @@ from securefl.lab.audit import finding
 from securefl.lab.audit.recorded import Recorded
 from securefl.protocol import kernel, wire
 from securefl.protocol.messages import AnyMessage, ChainedAnnounce, Hello, RoundClaim
-from securefl.protocol.round import ChainLink, Charge, ConvictsNobodyError, RunPlan, check_announced, judge
+from securefl.protocol.round import ChainLink, Charge, NoFaultError, RunPlan, check_announced, judge
 from securefl.runtime import report
 from securefl.runtime.transcript import Entry
 
@@ -206,7 +206,7 @@ def convictions(
         where = (finding.Evidence(name, None),)
         try:
             found = judge(charge, plan, first)
-        except ConvictsNobodyError as error:
+        except NoFaultError as error:
             claim = f"An evidence file proves no fault of a process: {error}."
             yield finding.note(
                 AUDIT, claim, evidence=where, remedy="nothing to do: the file accuses no process"

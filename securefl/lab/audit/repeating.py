@@ -16,12 +16,12 @@ from securefl.protocol.round import (
     NO_VALUES,
     CertifiedRound,
     PartyContext,
-    Past,
+    PartyHistory,
     RoundingError,
     RunPlan,
     StartValues,
-    UnsignedError,
-    Verifying,
+    UnsignedProofError,
+    VerifiableRound,
     link_of,
     model_digest,
     on_proof,
@@ -85,7 +85,7 @@ def repeat_proofs(
             if isinstance(past, PeerError):
                 raise past
             on_proof(ctx, past, proof.place, proof.message)
-        except UnsignedError as error:
+        except UnsignedProofError as error:
             if proof.signed:
                 differing.setdefault((root, proof.place, _why(error)), []).append(proof)
             else:
@@ -121,7 +121,7 @@ def _before(
     kept: KeptMessages,
     one: links.CheckedRound,
     proof: _Proof,
-) -> Past | PeerError | None:
+) -> PartyHistory | PeerError | None:
     """Return the verifier's state before the proof; None if these transcripts do not determine it."""
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
@@ -133,14 +133,14 @@ def _before(
         try:
             instances[key] = _instance(plan, kept, one, certified, key, proof.message)
         except PeerError as error:
-            return UnsignedError(error.culprit, error.reason)
+            return UnsignedProofError(error.culprit, error.reason)
     else:
         model = _model(kept, plan, proof.place.round, one.before.claim.model)
         if model is None:
             return None
         params, values = model
-    verifying = Verifying(certified, params, instances, values=values)
-    return Past(spent=-1, link=one.before, verifying=verifying)
+    verifying = VerifiableRound(certified, params, instances, values=values)
+    return PartyHistory(spent=-1, link=one.before, verifying=verifying)
 
 
 def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, StartValues] | None:

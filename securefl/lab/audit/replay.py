@@ -27,7 +27,7 @@ from securefl.protocol.round import (
     Draw,
     OpenedRound,
     RunPlan,
-    Standing,
+    ServerState,
     clusters_of,
     model_digest,
     reason_against_sampling,
@@ -121,7 +121,7 @@ def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, C
     assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
     drawn = Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
     opened = OpenedRound(drawn, (), one.sums, one.totals, one.excluded)
-    before = Standing(one.round, one.before.values, moments, values=one.values)
+    before = ServerState(one.round, one.before.values, moments, values=one.values)
     made, models = walk.compute_next_models(plan, before, opened)
     return made.result.kept, made.result.rejected, *models
 

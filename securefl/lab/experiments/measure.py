@@ -16,7 +16,7 @@ from securefl.lab.experiments.record import SeedRecord, encode, nameless, scenar
 from securefl.lab.experiments.task_groups import GroupWatch
 from securefl.methods import attacks, privacy
 from securefl.protocol import kernel
-from securefl.protocol.round import AnyReport, RoundDone, Standing
+from securefl.protocol.round import AnyReport, RoundDone, ServerState
 from securefl.runtime.report import why_none
 from securefl.runtime.simulation import (
     SimulatedFederation,
@@ -177,7 +177,7 @@ class SimulationJob:
                 draws=self.draws,
             )
 
-        def after_round(standing: Standing, dead: Collection[PartyId]) -> None:
+        def after_round(standing: ServerState, dead: Collection[PartyId]) -> None:
             nonlocal saved
             if time.monotonic() - saved >= BETWEEN_CHECKPOINTS:
                 # The accuracies first: a checkpoint without those before it would be of no use.
@@ -247,7 +247,7 @@ class SimulationJob:
 
     def _former(
         self, federation: SimulatedFederation
-    ) -> tuple[SeedRecord, Standing | None, Collection[PartyId]]:
+    ) -> tuple[SeedRecord, ServerState | None, Collection[PartyId]]:
         """The state of an interrupted simulation; the beginning if that cannot be told."""
         new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
         try:

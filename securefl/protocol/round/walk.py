@@ -17,7 +17,7 @@ from securefl.protocol.round.server import stacking, stepping
 from securefl.protocol.round.server.features.catalogue import FEATURES
 from securefl.protocol.round.server.features.feature import Models, RoundStep
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.server.stacking import ClusterSum, RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
@@ -25,7 +25,9 @@ from securefl.protocol.round.shared.plan import RunPlan
 Reports = tuple[reports.AnyReport, ...]
 
 
-def screen(plan: RunPlan, standing: Standing, opened: OpenedRound) -> tuple[Standing, OpenedRound, Reports]:
+def screen(
+    plan: RunPlan, standing: ServerState, opened: OpenedRound
+) -> tuple[ServerState, OpenedRound, Reports]:
     """Check the opened sums; return the state, the round without failed sums, and the reports."""
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
     told = tuple(one for _, found in checked for one in found)
@@ -47,7 +49,7 @@ def reclusterings_to_consult(
 
 def compute_next_models(
     plan: RunPlan,
-    standing: Standing,
+    standing: ServerState,
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[RoundStep, Models]:
@@ -63,10 +65,10 @@ def compute_next_models(
 
 def update(
     plan: RunPlan,
-    standing: Standing,
+    standing: ServerState,
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
-) -> tuple[Standing, RoundStep]:
+) -> tuple[ServerState, RoundStep]:
     """Aggregate the opened sums and step.
 
     ``gradients`` are f64 ``(d,)``, one for each of :func:`reclusterings_to_consult`. Without one, a rule that
@@ -88,10 +90,10 @@ def update(
 
 def step(
     plan: RunPlan,
-    standing: Standing,
+    standing: ServerState,
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
-) -> tuple[Standing, reports.RoundDone, Reports]:
+) -> tuple[ServerState, reports.RoundDone, Reports]:
     """Step as :func:`update` does, and complete the round's report except for the model's test.
 
     Returns:
@@ -110,8 +112,8 @@ def step(
 
 
 def end_void_round(
-    plan: RunPlan, standing: Standing, present: tuple[PartyId, ...], *, alone: bool = False
-) -> tuple[Standing, reports.RoundDone, Reports]:
+    plan: RunPlan, standing: ServerState, present: tuple[PartyId, ...], *, alone: bool = False
+) -> tuple[ServerState, reports.RoundDone, Reports]:
     """End a round without a valid draw; ``alone`` if for lack of parties."""
     after = stepping.without_update(_store_former_model(plan, standing), spoilt=alone)
     done = reports.RoundDone(standing.round, 0.0, 0.0, present, (), (), (), (), ())
@@ -123,8 +125,8 @@ def end_void_round(
 
 
 def decide_end(
-    plan: RunPlan, standing: Standing, done: reports.RoundDone
-) -> tuple[Standing, kernel.Finished | kernel.Aborted | None]:
+    plan: RunPlan, standing: ServerState, done: reports.RoundDone
+) -> tuple[ServerState, kernel.Finished | kernel.Aborted | None]:
     """Decide if and how the run ends with this round; ``done`` has the accuracy of its model.
 
     Returns:
@@ -144,13 +146,13 @@ def decide_end(
     return standing, kernel.Finished(reason)
 
 
-def _store_former_model(plan: RunPlan, standing: Standing) -> Standing:
+def _store_former_model(plan: RunPlan, standing: ServerState) -> ServerState:
     for feature in FEATURES:
         standing = feature.store_former_model(plan, standing)
     return standing
 
 
-def _add_feature_state(standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+def _add_feature_state(standing: ServerState, done: reports.RoundDone) -> reports.RoundDone:
     for feature in FEATURES:
         done = feature.add_state(standing, done)
     return done

@@ -11,7 +11,7 @@ import numpy as np
 from securefl.base.crypto import Roster, digest
 from securefl.methods import privacy
 from securefl.protocol import kernel
-from securefl.protocol.round import NO_CHOICE, KeptChoice, RunPlan
+from securefl.protocol.round import NO_CHOICE, LastChoice, RunPlan
 from securefl.runtime.account import meaning
 from securefl.runtime.account.entries import NOTHING, GroupNamed, Missing, Run
 from securefl.runtime.account.file import AccountFile
@@ -72,7 +72,7 @@ class RunBook:
         self.kept = meaning.kept_atoms_of(entries, plan.roster)
         """Atoms in which metrics have left without noise, in all runs; the party's own first."""
         told = known.choices if known else ()
-        self.choice = KeptChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
+        self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
         """The task group that may have been named last in this run."""
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _run_line(runs[-1]) == _run_line(joined) else joined

@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError, SecureflError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import count
 from securefl.methods import attacks, feasibility, privacy
-from securefl.protocol.round import AnyReport, RunPlan, Standing
+from securefl.protocol.round import AnyReport, RunPlan, ServerState
 from securefl.runtime import process, report
 from securefl.runtime.launch import conclusion
 from securefl.runtime.launch.options import SimulationOptions, fresh_run_id
@@ -101,7 +101,7 @@ class Simulation:
         plan = federation.plan
         self.scenario = scenario = plan.scenario
         accounts = _accounts(plan, options)
-        standing: Standing | None = None
+        standing: ServerState | None = None
         dead: Collection[PartyId] = ()
         self._earlier: tuple[report.RoundRecord, ...] = ()
         with ExitStack() as stack:
@@ -221,7 +221,7 @@ class Simulation:
         models.keep_model(self.directory.model_file, self._federation.module, params)
         return self._federation.evaluator.evaluate(params)
 
-    def _after_round(self, standing: Standing, dead: Collection[PartyId]) -> None:
+    def _after_round(self, standing: ServerState, dead: Collection[PartyId]) -> None:
         plan, training = self._federation.plan, self._federation.training
         write_checkpoint(self._checkpoint, plan, standing, dead, training=training)
 
@@ -316,7 +316,7 @@ def _former(out: Path | None) -> RunDirectory:
 
 def _standing(
     directory: RunDirectory, federation: SimulatedFederation
-) -> tuple[Standing, Collection[PartyId]]:
+) -> tuple[ServerState, Collection[PartyId]]:
     """Return the state of a simulation that was interrupted, and the parties that were killed."""
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():

@@ -9,7 +9,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
 from securefl.methods import attacks
-from securefl.protocol.round import Occasion
+from securefl.protocol.round import UpdateId
 
 
 class Knowledge:
@@ -39,12 +39,12 @@ class Knowledge:
         return self._made[attack]
 
 
-Insight = Callable[[scenario.CoalitionAttack, Occasion], Knowledge]
+Insight = Callable[[scenario.CoalitionAttack, UpdateId], Knowledge]
 """Where a member gets its coalition's knowledge from."""
 
 
 def tellers(
-    attack: scenario.CoalitionAttack, cast: Mapping[PartyId, Sequence[scenario.Behaviour]], occasion: Occasion
+    attack: scenario.CoalitionAttack, cast: Mapping[PartyId, Sequence[scenario.Behaviour]], occasion: UpdateId
 ) -> tuple[PartyId, ...]:
     """Parties whose trained updates a coalition is told of, in the order of names.
 
@@ -65,7 +65,7 @@ def tellers(
     return tuple(sorted(p for p in candidates if attacks.silence(cast.get(p, ()), occasion.round) in spoken))
 
 
-def nobody_tells(attack: scenario.CoalitionAttack, _occasion: Occasion) -> Knowledge:
+def nobody_tells(attack: scenario.CoalitionAttack, _occasion: UpdateId) -> Knowledge:
     """The insight of a party without a channel to its mates.
 
     Raises:

@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.methods import encoding
 from securefl.methods.attacks import acting, sparse_energy
 from securefl.protocol import messages
-from securefl.protocol.round import HONEST, Encode, Occasion, RunPlan, Seams, attack_entropy
+from securefl.protocol.round import HONEST, Encode, RunPlan, Seams, UpdateId, attack_entropy
 from securefl.runtime.misbehaviour.knowledge import Insight
 
 
@@ -55,7 +55,7 @@ class _Attacked:
     own: Entropy
     insight: Insight
 
-    def __call__(self, update: F64, occasion: Occasion) -> F64:
+    def __call__(self, update: F64, occasion: UpdateId) -> F64:
         for attack in self.attacks:
             if not attack.acts(occasion.round):
                 continue
@@ -78,7 +78,7 @@ class _Attacked:
 def _craft_update(
     attack: scenario.UpdateAttack,
     update: F64,
-    occasion: Occasion,
+    occasion: UpdateId,
     actors: int,
     entropy: Entropy,
     insight: Insight,
@@ -94,7 +94,7 @@ def _craft_update(
     return knowledge.common(attack, lambda rows: attack.collude(rows, actors, entropy))
 
 
-def actors_of(attack: scenario.UpdateAttack, occasion: Occasion) -> frozenset[PartyId]:
+def actors_of(attack: scenario.UpdateAttack, occasion: UpdateId) -> frozenset[PartyId]:
     """Members of the coalition ``attack.parties`` that act on an occasion."""
     coalition = tuple(PartyId(name) for name in attack.parties)
     if attack.actors is None:
@@ -120,7 +120,7 @@ class _Shown:
 class _Unclipped(_Shown):
     """Treats the update as if the scenario had no bound."""
 
-    def __call__(self, update: F64, bound: float | None, occasion: Occasion) -> F64:
+    def __call__(self, update: F64, bound: float | None, occasion: UpdateId) -> F64:
         honest = not self.acts(occasion.round)
         return encoding.clip_l2(update, bound if honest else None)
 
@@ -128,7 +128,7 @@ class _Unclipped(_Shown):
 class _Unbounded(_Shown):
     """Rounds what was not clipped as if nothing bounded its length."""
 
-    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: UpdateId) -> encoding.Encoded:
         if not self.acts(occasion.round):
             return HONEST.encode(plan, values, entropy, occasion)
         return plan.fixed_point.encode(values, entropy)
@@ -141,7 +141,7 @@ class _Concentrated:
     behaviours: tuple[scenario.SparseEnergy, ...]
     encode: Encode
 
-    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: Occasion) -> encoding.Encoded:
+    def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: UpdateId) -> encoding.Encoded:
         encoded, mechanism = self.encode(plan, values, entropy, occasion), plan.mechanism
         shown = next((b for b in self.behaviours if b.acts(occasion.round)), None)
         if shown is None or mechanism is None:
@@ -155,7 +155,7 @@ class _Concentrated:
 class _Noiseless(_Shown):
     """Adds nothing where it should add its share of the noise."""
 
-    def __call__(self, noise: I64, occasion: Occasion) -> I64:
+    def __call__(self, noise: I64, occasion: UpdateId) -> I64:
         if not self.acts(occasion.round):
             return noise
         return np.zeros_like(noise)
@@ -178,7 +178,7 @@ class _Lied:
 
     lies: tuple[scenario.FalseMetrics, ...]
 
-    def __call__(self, said: F64, occasion: Occasion) -> F64:
+    def __call__(self, said: F64, occasion: UpdateId) -> F64:
         lie = next((one for one in self.lies if one.acts(occasion.round)), None)
         if lie is None:
             return said

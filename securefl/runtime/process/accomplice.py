@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods import attacks, clustering
 from securefl.protocol import kernel, messages
-from securefl.protocol.round import ClustersDrawn, Occasion
+from securefl.protocol.round import ClustersDrawn, UpdateId
 from securefl.runtime import misbehaviour, transcript
 from securefl.runtime.process.settings import ProcessSettings
 
@@ -171,7 +171,7 @@ class Accomplice:
             if drawn.round > round_:
                 # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
                 return train(asked)
-            occasion = Occasion(round_, work, asked.params, drawn.clusters)
+            occasion = UpdateId(round_, work, asked.params, drawn.clusters)
             mates = misbehaviour.tellers(attack, self._cast, occasion)
             try:
                 update = train(asked)
@@ -189,7 +189,7 @@ class Accomplice:
     def _exchange(
         self,
         attack: scenario.CoalitionAttack,
-        occasion: Occasion,
+        occasion: UpdateId,
         update: F64 | None,
         mates: Sequence[PartyId],
         until: float,
@@ -211,7 +211,7 @@ class Accomplice:
         """Stop waiting for anybody: the process ends."""
         self._folder.close()
 
-    def insight(self, _attack: scenario.CoalitionAttack, occasion: Occasion) -> misbehaviour.Knowledge:
+    def insight(self, _attack: scenario.CoalitionAttack, occasion: UpdateId) -> misbehaviour.Knowledge:
         """The coalition's knowledge on an occasion for which this party has trained."""
         return self._known[occasion.round, occasion.work]
 

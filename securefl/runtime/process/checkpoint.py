@@ -22,15 +22,15 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods import encoding
 from securefl.protocol import kernel, secure_sum
 from securefl.protocol.round import (
-    Certified,
     CertifiedRound,
     ChainLink,
     Checkpoint,
     ClusterKey,
-    Pending,
+    PendingClaim,
     RoundDone,
     RunPlan,
-    Standing,
+    ServerState,
+    StoredOpening,
 )
 
 VERSION: Final = 1
@@ -93,14 +93,14 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
     """The types of all parts by name."""
-    kinds = {name: kind for name, (_, kind) in Standing.checkpoint_parts().items()}
+    kinds = {name: kind for name, (_, kind) in ServerState.checkpoint_parts().items()}
     return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
     """The types of all parts by name; instances are of the run's kind of sum."""
     collected: Any = plan.sums.server.collected
-    return {**_types(), "certified": Certified, "instances": dict[ClusterKey, collected]}
+    return {**_types(), "certified": StoredOpening, "instances": dict[ClusterKey, collected]}
 
 
 def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
@@ -114,7 +114,7 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
     return b"".join((_HEAD, hashlib.sha256(body).digest(), body))
 
 
-def _lasting(standing: Standing) -> dict[str, Any]:
+def _lasting(standing: ServerState) -> dict[str, Any]:
     """Return the parts of a state, without those that only count if they are given."""
     parts = {n: value for n, value in standing.checkpoint_values().items() if n not in _ONLY_GIVEN or value}
     if standing.claims.pending is not None:
@@ -125,22 +125,22 @@ def _lasting(standing: Standing) -> dict[str, Any]:
     return parts
 
 
-def _standing(parts: Mapping[str, Any]) -> Standing:
+def _standing(parts: Mapping[str, Any]) -> ServerState:
     """Return the state of decoded parts."""
     pending: _PendingPart | None = parts.get("pending")
     if pending is None:
-        return Standing.from_checkpoint(parts)
+        return ServerState.from_checkpoint(parts)
     kinds = _types()
     before = {n: _decode_part(raw, kinds[n]) for n, raw in pending.before.items() if n in kinds}
-    whole = Pending(pending.link, pending.certified, _standing(before), pending.asked, pending.attests)
-    return Standing.from_checkpoint({**parts, "pending": whole})
+    whole = PendingClaim(pending.link, pending.certified, _standing(before), pending.asked, pending.attests)
+    return ServerState.from_checkpoint({**parts, "pending": whole})
 
 
 def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
     return msgspec.msgpack.decode(part, type=kind, dec_hook=_array)
 
 
-def _certified_parts(certified: Certified | None) -> dict[str, object]:
+def _certified_parts(certified: StoredOpening | None) -> dict[str, object]:
     """A round whose shares were asked for, its instances apart; nothing where there is none.
 
     What takes noise out of their sums follows from the plan, and is a function.
@@ -157,9 +157,9 @@ def _certified_parts(certified: Certified | None) -> dict[str, object]:
 
 def _certified_from(
     plan: RunPlan,
-    certified: Certified | None,
+    certified: StoredOpening | None,
     instances: Mapping[ClusterKey, secure_sum.CollectingInputs] | None,
-) -> Certified | None:
+) -> StoredOpening | None:
     """The round that :func:`_certified_parts` has taken apart."""
     if certified is None:
         return None
@@ -172,7 +172,7 @@ def _certified_from(
 
 
 def _check_whole(
-    plan: RunPlan, certified: Certified, instances: Mapping[ClusterKey, secure_sum.CollectingInputs]
+    plan: RunPlan, certified: StoredOpening, instances: Mapping[ClusterKey, secure_sum.CollectingInputs]
 ) -> None:
     """Check that each of a round's sums is there: with its total, or with the vectors that are added up.
 
@@ -268,7 +268,7 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
     return Checkpoint(standing.epoch, standing, found.get("done"), certified, found.get("norm"))
 
 
-def _check_standing(standing: Standing, plan: RunPlan, where: str) -> None:
+def _check_standing(standing: ServerState, plan: RunPlan, where: str) -> None:
     """Refuse negative counts and arrays of other shapes.
 
     Raises:

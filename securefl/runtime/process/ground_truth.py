@@ -7,7 +7,7 @@ import numpy as np
 
 from securefl.base.arrays import I64
 from securefl.base.ids import PartyId
-from securefl.protocol.round import Occasion, Seams
+from securefl.protocol.round import Seams, UpdateId
 from securefl.runtime import transcript
 from securefl.runtime.process.settings import ProcessSettings
 
@@ -26,7 +26,7 @@ def recording(seams: Seams, settings: ProcessSettings) -> Seams:
     The new ``encoded`` raises RunAbortedError when the disk is full.
     """
 
-    def keep(values: I64, occasion: Occasion) -> I64:
+    def keep(values: I64, occasion: UpdateId) -> I64:
         final = seams.encoded(values, occasion)
         path = upload_file(settings.out, settings.name, occasion.round, occasion.work)
         try:

@@ -16,7 +16,7 @@ from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import RunId
 from securefl.protocol import kernel
-from securefl.protocol.round import NO_CHOICE, Clusters, KeptChoice, read_draw_entry
+from securefl.protocol.round import NO_CHOICE, Clusters, LastChoice, read_draw_entry
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class FileJournal:
         elif step.startswith(kernel.CLAIMED):
             self.claimed = round_, bytes.fromhex(step.removeprefix(kernel.CLAIMED))
         elif step.startswith(kernel.CHOSE):
-            self.choice = KeptChoice(*map(int, step.removeprefix(kernel.CHOSE).split()))
+            self.choice = LastChoice(*map(int, step.removeprefix(kernel.CHOSE).split()))
         elif step.startswith(kernel.ATOMS):
             self.atom_seed = bytes.fromhex(step.removeprefix(kernel.ATOMS)) or self.atom_seed
         elif step == kernel.ANNOUNCED or step.startswith(kernel.DREW):

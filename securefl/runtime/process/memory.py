@@ -10,7 +10,7 @@ from securefl.base.errors import DecisionError
 from securefl.methods import clustering
 from securefl.protocol.round import (
     NO_CHOICE,
-    KeptChoice,
+    LastChoice,
     PartyContext,
     RunPlan,
     reason_to_leave,
@@ -45,7 +45,7 @@ class Memory:
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
 
     @property
-    def choice(self) -> KeptChoice:
+    def choice(self) -> LastChoice:
         """The task group that it has named last."""
         known = self.book.choice if self.book else NO_CHOICE
         return max(self.journal.choice, known)

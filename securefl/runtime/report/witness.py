@@ -19,7 +19,7 @@ from securefl.protocol.round import (
     AnyReport,
     Charge,
     ClustersDrawn,
-    ConvictsNobodyError,
+    NoFaultError,
     RoundDone,
     RoundStarted,
     RunPlan,
@@ -230,7 +230,7 @@ class ProcessWitness:
             return False
         try:
             judge(charge, self._plan)
-        except ConvictsNobodyError:
+        except NoFaultError:
             return False
         self._proven.add(kind)
         return True

@@ -19,7 +19,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods import privacy
-from securefl.protocol.round import Occasion
+from securefl.protocol.round import UpdateId
 from securefl.runtime.simulation.federation import SimulatedFederation
 from securefl.scenario import Scenario
 from securefl.training import dpsgd
@@ -66,7 +66,7 @@ class Host:
         self._size = canary_size(scenario)
         self._entropy = entropy
 
-    def plant(self, update: F64, occasion: Occasion) -> F64:
+    def plant(self, update: F64, occasion: UpdateId) -> F64:
         """The update with whatever canaries are present and drawn; the same again for the same occasion.
 
         At party level the canary is all that a host sends: itself or zeros.

@@ -13,7 +13,7 @@ from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.files import write_whole
 from securefl.base.ids import PartyId
-from securefl.protocol.round import Checkpoint, RunPlan, Standing, has_carry
+from securefl.protocol.round import Checkpoint, RunPlan, ServerState, has_carry
 from securefl.runtime import process, transcript
 
 CHECKPOINT_FILE = "simulation.checkpoint"
@@ -34,7 +34,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_checkpoint(
-    path: Path, plan: RunPlan, standing: Standing, dead: Collection[PartyId], *, training: str
+    path: Path, plan: RunPlan, standing: ServerState, dead: Collection[PartyId], *, training: str
 ) -> None:
     """Write what the next round starts from. A former checkpoint stays until the new one is complete.
 
@@ -50,7 +50,7 @@ def write_checkpoint(
         write_whole(path, msgspec.msgpack.encode(file))
 
 
-def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Standing, frozenset[PartyId]]:
+def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[ServerState, frozenset[PartyId]]:
     """Return where to go on, and who has been killed.
 
     Raises:

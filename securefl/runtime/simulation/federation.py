@@ -11,7 +11,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId, RunId
 from securefl.methods import attacks, feasibility, privacy
-from securefl.protocol.round import Occasion, RunPlan, party_entropy, try_draws
+from securefl.protocol.round import RunPlan, UpdateId, party_entropy, try_draws
 from securefl.runtime import misbehaviour
 from securefl.runtime.simulation import holdings
 from securefl.runtime.simulation.limits import check_simulable
@@ -48,7 +48,7 @@ class SimulatedCoalition:
         """Say where to ask. Whoever trains is made after the behaviours, and these need :meth:`insight`."""
         self._trainings = trainings
 
-    def insight(self, attack: CoalitionAttack, occasion: Occasion) -> misbehaviour.Knowledge:
+    def insight(self, attack: CoalitionAttack, occasion: UpdateId) -> misbehaviour.Knowledge:
         """The attackers' knowledge on ``occasion``. The first who asks has everybody train."""
         if occasion.round != self._round:
             self._round, self._known = occasion.round, {}

@@ -13,7 +13,7 @@ from securefl import scenario
 from securefl.base import text
 from securefl.base.ids import PartyId
 from securefl.methods import clustering, leakage
-from securefl.protocol.round import ClusterKey, Question, RunPlan
+from securefl.protocol.round import ClusterKey, LedgerQuestion, RunPlan
 from securefl.runtime.simulation import attempts
 
 _SAYS_KEYS: Final[frozenset[scenario.Phase]] = frozenset(
@@ -90,7 +90,9 @@ def fates(
     if quorum is not None and len(survivors) < quorum:
         survivors = frozenset()
     limits = dict.fromkeys(assignment.participants, plan.published_limits)
-    admission = Question(round_, assignment, survivors, limits, clustering.sums_apart(plan.scenario)).answer()
+    admission = LedgerQuestion(
+        round_, assignment, survivors, limits, clustering.sums_apart(plan.scenario)
+    ).answer()
     eligible, survivors = survivors, survivors if admission.admitted else frozenset()
     mute = {party for party, phase in deviations.silent.items() if phase != "after-release"}
     giving = survivors - vetoes(survivors, admission.admitted)

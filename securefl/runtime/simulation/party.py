@@ -15,9 +15,9 @@ from securefl.base.ids import PartyId
 from securefl.methods import clustering
 from securefl.protocol import secure_sum
 from securefl.protocol.round import (
-    Occasion,
+    EncodedUpdate,
     RunPlan,
-    Upload,
+    UpdateId,
     decode_own_upload,
     draw_seat,
     group_to_name,
@@ -57,10 +57,10 @@ class SimulatedParty:
         self._behaviour = behaviour
         self._own = party_entropy(root, name)
         self._hidden = party_entropy(hidden or root, name)
-        self._last: Upload | None = None
+        self._last: EncodedUpdate | None = None
         self._beyond: dict[tuple[int, int], int] = {}
 
-    def planting(self, plant: Callable[[F64, Occasion], F64]) -> SimulatedParty:
+    def planting(self, plant: Callable[[F64, UpdateId], F64]) -> SimulatedParty:
         """The same party, whose updates ``plant`` changes before anything else does (audits by canaries)."""
         seams = self._behaviour.seams
         twin = copy.copy(self)
@@ -89,7 +89,7 @@ class SimulatedParty:
         """Whether it releases wrong shares in this round."""
         return any(isinstance(b, scenario.WrongShare) and b.acts(round_) for b in self._behaviour.behaviours)
 
-    def encode(self, plan: RunPlan, occasion: Occasion, update: F64, weight: float) -> Upload:
+    def encode(self, plan: RunPlan, occasion: UpdateId, update: F64, weight: float) -> EncodedUpdate:
         """The encoding that it would mask and send once training has ended in ``update``, f64 (d,).
 
         It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
@@ -110,7 +110,9 @@ class SimulatedParty:
         """Return the number of coordinates beyond the encoding's range in the updates of a round."""
         return sum(many for (number, _), many in self._beyond.items() if number == round_)
 
-    def uploads(self, plan: RunPlan, round_: int, upload: Upload, group: int) -> tuple[Upload, ...]:
+    def uploads(
+        self, plan: RunPlan, round_: int, upload: EncodedUpdate, group: int
+    ) -> tuple[EncodedUpdate, ...]:
         """The uploads of an update: itself, or with hidden groups counts and slots."""
         if not clustering.hides_groups(plan.scenario.groups):
             return (upload,)

@@ -22,7 +22,7 @@ from securefl.protocol.round import (
     Draw,
     InstanceLost,
     InstanceRetried,
-    KeptChoice,
+    LastChoice,
     ModelFinal,
     ModelKept,
     OpenedRound,
@@ -30,8 +30,8 @@ from securefl.protocol.round import (
     RoundDone,
     RoundSkipped,
     RoundStarted,
+    ServerState,
     SlotsCounted,
-    Standing,
     StepReached,
     SumOpened,
     SurvivorsFrozen,
@@ -101,8 +101,8 @@ class SimulatedRounds:
         self,
         federation: SimulatedFederation,
         listeners: Sequence[Listener],
-        after_round: Callable[[Standing, Collection[PartyId]], None] = lambda _standing, _dead: None,
-        standing: Standing | None = None,
+        after_round: Callable[[ServerState, Collection[PartyId]], None] = lambda _standing, _dead: None,
+        standing: ServerState | None = None,
         dead: Collection[PartyId] = (),
         on_choice: Callable[[int, Mapping[PartyId, int]], None] = lambda _round, _groups: None,
         schedule: Schedule | None = None,
@@ -114,11 +114,11 @@ class SimulatedRounds:
         self._after_round = after_round
         self._on_choice = on_choice
         begun = server_optimisers.first_moments(self._plan.optimiser, self._plan.total_parameters)
-        self._standing = standing or Standing(0, federation.initial, begun, values=self._plan.first_values)
+        self._standing = standing or ServerState(0, federation.initial, begun, values=self._plan.first_values)
         self._dead = set(dead)
         self._own: dict[PartyId, F64] = {}
         self._history = ModelHistory(self._plan)
-        self._choices: dict[PartyId, KeptChoice] = {}
+        self._choices: dict[PartyId, LastChoice] = {}
         self._begun = False
 
     def run(self, evaluate: Evaluate) -> Outcome:
@@ -157,7 +157,7 @@ class SimulatedRounds:
             self._report(ModelKept(standing.progress.best.round, standing.progress.best.params))
         return outcome
 
-    def _round(self, standing: Standing) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
+    def _round(self, standing: ServerState) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
         round_, model = standing.round, model_digest(standing.params, standing.values)
         spent = spent_parties(self._plan, standing.releases)
         present = {n: p for n, p in self._federation.parties.items() if n not in self._dead | spent}
@@ -222,13 +222,13 @@ class SimulatedRounds:
 
     def _step(
         self,
-        standing: Standing,
+        standing: ServerState,
         present: Mapping[PartyId, SimulatedParty],
         drawn: Draw,
         fate: RoundOutcomes,
         sums: Sequence[ClusterSum],
         totals: Mapping[ClusterKey, int] | None,
-    ) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
+    ) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
         """Check the sums, aggregate and step."""
         round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
@@ -252,8 +252,8 @@ class SimulatedRounds:
         )
 
     def _left_open(
-        self, standing: Standing, drawn: frozenset[PartyId]
-    ) -> tuple[Standing, RoundDone, tuple[AnyReport, ...]]:
+        self, standing: ServerState, drawn: frozenset[PartyId]
+    ) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
         """End a round in which the server of the run was killed, as the next one did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
         releases = add_round(self._plan, standing.releases, drawn)
@@ -274,11 +274,11 @@ class SimulatedRounds:
         named = {name: present[name].answer(plan, round_, group) for name, group in found.items()}
         if plan.scenario.groups.choice_epsilon is not None:
             due = choices_due(plan.scenario.groups, round_)
-            self._choices |= {name: KeptChoice(due, group) for name, group in named.items()}
+            self._choices |= {name: LastChoice(due, group) for name, group in named.items()}
             named = {name: kept.get(name, NO_CHOICE).group for name in present}
         return dict.fromkeys(present, 0) | named, groupless
 
-    def _carry(self, standing: Standing) -> None:
+    def _carry(self, standing: ServerState) -> None:
         """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
         carried = self._own
         if standing.before is not None:

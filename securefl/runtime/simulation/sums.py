@@ -15,9 +15,9 @@ from securefl.protocol.round import (
     ClusterKey,
     ClusterSum,
     Draw,
-    Occasion,
     RunPlan,
     StartValues,
+    UpdateId,
     metric_atoms,
     model_of,
     with_allowed_metrics,
@@ -64,7 +64,7 @@ def sum_up(
     clusters = drawn.assignment.clusters
     works = product(range(clustering.works_of(plan.scenario.clustering)), range(plan.models))
     occasions = [
-        (g, Occasion(round_, work, model_of(plan, params, g), clusters, values)) for work, g in works
+        (g, UpdateId(round_, work, model_of(plan, params, g), clusters, values)) for work, g in works
     ]
     fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)

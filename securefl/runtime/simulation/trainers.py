@@ -19,7 +19,7 @@ from securefl.base.arrays import F32, F64
 from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.protocol.round import Occasion, party_entropy, training_entropy
+from securefl.protocol.round import UpdateId, party_entropy, training_entropy
 from securefl.runtime import misbehaviour
 from securefl.training import batched, data, models, rounds
 from securefl.training.sgd import ahead
@@ -267,7 +267,7 @@ class Trainings:
         """Return the parties whose last training failed in this round."""
         return [party for party, last in self._failed.items() if last == round_]
 
-    def of(self, occasion: Occasion, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
+    def of(self, occasion: UpdateId, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         """Yield every party of ``names`` with its update f64 ``(d,)``, in any order; None for a failure.
 
         Those that are kept come first, all trained before the first of them is handed out.
@@ -283,7 +283,7 @@ class Trainings:
         yield from self._train_parties(occasion, [name for name in names if not self._keeps(name)])
 
     def _train_parties(
-        self, occasion: Occasion, names: list[PartyId]
+        self, occasion: UpdateId, names: list[PartyId]
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
             task = TrainingTask(

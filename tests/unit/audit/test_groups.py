@@ -21,7 +21,7 @@ from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.messages.rounds import SEATS
 from securefl.protocol.round.party import shares as party_shares
 from securefl.protocol.round.party import sums as party_sums
-from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.party.upload import EncodedUpdate
 from securefl.protocol.round.server import opening
 from securefl.protocol.round.shared import draw
 from securefl.protocol.round.shared.groups import draw_inside_groups
@@ -184,7 +184,7 @@ def test_a_member_that_counted_itself_elsewhere_is_seen_with_whole_vectors_only(
 ) -> None:
     """p00 counts itself with p03, who is alone, and puts its update into the other slot."""
 
-    def elsewhere(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+    def elsewhere(plan: RunPlan, upload: EncodedUpdate, seat: int) -> tuple[EncodedUpdate, ...]:
         counts, *slots = slot_uploads(plan, upload, seat)
         if members_in(float(from_ring(upload.ring)[0]) / 2.0**plan.scenario.encoding.scale_bits) == {"p00"}:
             slots.reverse()

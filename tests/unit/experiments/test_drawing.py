@@ -21,7 +21,7 @@ from securefl.lab.experiments.exhibits import exhibits
 from securefl.lab.experiments.measure import SimulationJob
 from securefl.lab.experiments.record import SeedRecord, read_record
 from securefl.lab.experiments.workers import run_jobs
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import write_checkpoint
 from tests.unit.cli.programs import call, files, refusal
@@ -205,7 +205,7 @@ def test_an_interrupted_simulation_goes_on_where_it_was(
     halved = job(tmp_path / "halved")
 
     def interrupted(
-        path: Path, plan: RunPlan, standing: Standing, dead: Collection[PartyId], *, training: str
+        path: Path, plan: RunPlan, standing: ServerState, dead: Collection[PartyId], *, training: str
     ) -> None:
         if standing.round > rounds:
             raise KeyboardInterrupt

@@ -22,7 +22,7 @@ from securefl.methods.attacks.parts.min_max import MinMax, min_max
 from securefl.methods.attacks.parts.min_sum import MinSum, min_sum
 from securefl.methods.attacks.parts.model_negation import ModelNegation
 from securefl.methods.attacks.parts.scale import Scale
-from securefl.protocol.round.party.upload import Occasion
+from securefl.protocol.round.party.upload import UpdateId
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.runtime.misbehaviour.knowledge import Knowledge
 from securefl.scenario.behaviours import Behaviour, CoalitionAttack, UpdateAttack
@@ -38,17 +38,17 @@ CLUSTERS = ((NAMES[:3], NAMES[3:]),)
 OWN = InsecureSeededEntropy(3).child("party", "p02")
 
 
-def occasion(round_: int = 0, work: int = 0) -> Occasion:
-    return Occasion(round_, work, np.linspace(-1, 1, 5, dtype=np.float32), CLUSTERS)
+def occasion(round_: int = 0, work: int = 0) -> UpdateId:
+    return UpdateId(round_, work, np.linspace(-1, 1, 5, dtype=np.float32), CLUSTERS)
 
 
-def insight(attack: CoalitionAttack, _occasion: Occasion) -> Knowledge:
+def insight(attack: CoalitionAttack, _occasion: UpdateId) -> Knowledge:
     if getattr(attack, "knowledge", "coalition") == "omniscient":
         return Knowledge({name: UPDATES[name] for name in NAMES if name not in attack.parties})
     return Knowledge({PartyId(name): UPDATES[PartyId(name)] for name in attack.parties})
 
 
-def sent(attack: Behaviour, me: str = "p02", at: Occasion | None = None) -> F64:
+def sent(attack: Behaviour, me: str = "p02", at: UpdateId | None = None) -> F64:
     seams = party_behaviour((attack,), PartyId(me), OWN, insight).seams
     return seams.update(UPDATES[PartyId(me)], at or occasion())
 

@@ -19,7 +19,7 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods.attacks.assignment import party_names
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.masking import MaskedInput
-from securefl.protocol.round.party.upload import HONEST, Occasion
+from securefl.protocol.round.party.upload import HONEST, UpdateId
 from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.process import assemble
 from securefl.runtime.process.assemble import make_inbox, make_plan, read_own_identity
@@ -118,8 +118,8 @@ def test_a_large_message_may_take_as_long_as_the_rate_makes_it(
     assert (inbox.accept(last, "p00", 300.0) is not None) == taken
 
 
-def occasion(round_: int, work: int = 0) -> Occasion:
-    return Occasion(round_, work, np.zeros(3, dtype=np.float32), ())
+def occasion(round_: int, work: int = 0) -> UpdateId:
+    return UpdateId(round_, work, np.zeros(3, dtype=np.float32), ())
 
 
 def test_lab_mode_keeps_what_leaves_the_last_seam(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.base.files import write_whole
 from securefl.base.ids import RunId
 from securefl.protocol.kernel import ANNOUNCED, Keep
-from securefl.protocol.round.server.phases import BestSoFar, Checkpoint
+from securefl.protocol.round.server.phases import BestOfRun, Checkpoint
 from securefl.runtime.process.checkpoint import (
     CHECKPOINT,
     VERSION,
@@ -149,7 +149,7 @@ def test_of_another_run_id_it_is_another_ones() -> None:
 
 def test_numbers_that_are_not_finite_and_a_best_model_survive() -> None:
     state = checkpoint_from(content(), ended().plan, "x")
-    best = BestSoFar(3, float("-inf"), np.array([np.nan, 1, 2, 3], dtype=np.float32))
+    best = BestOfRun(3, float("-inf"), np.array([np.nan, 1, 2, 3], dtype=np.float32))
     kept = Checkpoint(
         7, replace(state.standing, epoch=7, progress=replace(state.standing.progress, best=best)), state.done
     )

@@ -21,7 +21,7 @@ from securefl.methods.attacks.parts.mimic import Mimic
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.protocol.kernel.effects import Report, Train
 from securefl.protocol.kernel.events import DeadlinePassed
-from securefl.protocol.round.party.upload import Occasion
+from securefl.protocol.round.party.upload import UpdateId
 from securefl.protocol.round.shared.reports import ClustersDrawn
 from securefl.runtime.misbehaviour.seam import Action
 from securefl.runtime.process.accomplice import Accomplice, CoalitionFolder, accomplice_of
@@ -109,8 +109,8 @@ CAST: dict[PartyId, Sequence[Behaviour]] = dict.fromkeys((ONE, TWO, THREE), (FAL
 BEFORE = np.zeros(D, dtype=np.float32)
 
 
-def occasion(round_: int) -> Occasion:
-    return Occasion(round_, 0, BEFORE, ((NAMES,),))
+def occasion(round_: int) -> UpdateId:
+    return UpdateId(round_, 0, BEFORE, ((NAMES,),))
 
 
 def accomplice(

@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId, RunId
 from securefl.protocol.kernel.effects import ANNOUNCED, ATOMS, DREW, ROOT
 from securefl.protocol.round.party.machine import PartyMachine
-from securefl.protocol.round.party.phases import Outside, Past
+from securefl.protocol.round.party.phases import Idle, PartyHistory
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.world import World, scenario
 
@@ -77,7 +77,7 @@ def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> No
     machine = World(scenario(6)).nodes[PartyId("p00")].machine
     assert isinstance(machine, PartyMachine)
     phase, _ = PartyMachine(replace(machine._ctx, spent=journal.spent, releases=2)).start(0.0)
-    assert phase == Outside(Past(4, 2))
+    assert phase == Idle(PartyHistory(4, 2))
 
 
 @pytest.mark.parametrize(

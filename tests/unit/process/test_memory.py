@@ -20,7 +20,7 @@ from securefl.protocol.kernel.effects import (
     SumsGiven,
     UpdateGiven,
 )
-from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice
+from securefl.protocol.round.shared.choices import NO_CHOICE, LastChoice
 from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.meaning import key_digest
@@ -93,10 +93,10 @@ def test_the_last_group_that_was_named_is_kept_without_a_journal(made: tuple[Wor
         memory.book.enter(ChoiceGiven(0, 2.0, 1, 0))
         memory.book.enter(ChoiceGiven(1, 2.0, 2, 3))
     with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
-        assert memory.choice == KeptChoice(2, 3)
+        assert memory.choice == LastChoice(2, 3)
         memory.journal.note(2, f"{CHOSE}3 1")
     with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
-        assert memory.choice == KeptChoice(3, 1)
+        assert memory.choice == LastChoice(3, 1)
 
 
 def test_a_server_whose_chain_lacks_three_rounds_in_a_row_is_left_before_a_connection(

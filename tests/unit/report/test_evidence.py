@@ -13,7 +13,7 @@ from securefl.base.crypto import digest
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.protocol.kernel.effects import Finished
 from securefl.protocol.messages.verification import RoundClaim
-from securefl.protocol.round.shared.blame import Conviction, ConvictsNobodyError
+from securefl.protocol.round.shared.blame import FaultFound, NoFaultError
 from securefl.protocol.round.shared.charges import (
     Announced,
     Charge,
@@ -123,10 +123,10 @@ def test_evidence_that_proves_nothing_keeps_no_proof_out(tmp_path: Path) -> None
     given = [words(n) for n in range(MOST_EVIDENCE + 3)]
     proofs = {load_evidence(keep_evidence(tmp_path / "other", one)) for one in given[-2:]}
 
-    def judged(charge: Charge, _plan: object) -> Conviction:
+    def judged(charge: Charge, _plan: object) -> FaultFound:
         if charge not in proofs:
-            raise ConvictsNobodyError("it shows no fault")
-        return Conviction("p01", "attests two outcomes")
+            raise NoFaultError("it shows no fault")
+        return FaultFound("p01", "attests two outcomes")
 
     witness = ProcessWitness(settings(tmp_path), lambda _news: None, 32, plan=plan_of(scenario(6)))
     with patch.object(witness_module, "judge", judged):

@@ -15,7 +15,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.messages.rounds import Hello
-from securefl.protocol.round.party.upload import Occasion, Seams, make_upload
+from securefl.protocol.round.party.upload import Seams, UpdateId, make_upload
 from securefl.protocol.round.server.stacking import ClusterSum, aggregate_round, stack_sums
 from securefl.protocol.round.shared.statement import (
     announced_digest,
@@ -154,7 +154,7 @@ class TestStacking:
 
 
 class TestUpload:
-    OCCASION = Occasion(0, 0, np.zeros(4, np.float32), ())
+    OCCASION = UpdateId(0, 0, np.zeros(4, np.float32), ())
     UPDATE: F64 = np.array([1, -2, 0.5, 300])
 
     def upload(self, weight: float = 1.0, seams: Seams | None = None, seed: int = 1) -> list[int]:
@@ -171,11 +171,11 @@ class TestUpload:
         assert repr(made) == "Upload(4 words)"
 
     def test_the_seams_are_before_the_clip_and_after_the_encoding(self) -> None:
-        def double(update: F64, occasion: Occasion) -> F64:
+        def double(update: F64, occasion: UpdateId) -> F64:
             assert occasion is self.OCCASION
             return 2 * update
 
-        def wrap(values: I64, _occasion: Occasion) -> I64:
+        def wrap(values: I64, _occasion: UpdateId) -> I64:
             return values + (1 << 32)
 
         assert self.upload(seams=Seams(update=double))[0] == 2 << 16

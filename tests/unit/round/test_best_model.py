@@ -13,7 +13,7 @@ from securefl.protocol.kernel.effects import Report
 from securefl.protocol.kernel.events import Place
 from securefl.protocol.messages.rounds import BestModel
 from securefl.protocol.round.party.draw import on_best
-from securefl.protocol.round.party.phases import Outside, PartyContext, Past
+from securefl.protocol.round.party.phases import Idle, PartyContext, PartyHistory
 from securefl.protocol.round.shared.reports import ModelKept
 from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario.load import parse_scenario
@@ -46,8 +46,8 @@ def context(*overrides: str) -> PartyContext:
     return PartyContext(plan, PartyId("p00"), 10, None)  # type: ignore[arg-type]
 
 
-def past(*models: np.ndarray) -> Outside:
-    return Outside(replace(Past(-1), seen=frozenset(map(model_digest, models))))
+def past(*models: np.ndarray) -> Idle:
+    return Idle(replace(PartyHistory(-1), seen=frozenset(map(model_digest, models))))
 
 
 def test_it_is_kept() -> None:

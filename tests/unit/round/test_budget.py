@@ -14,7 +14,7 @@ from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.rounds import Invite
 from securefl.protocol.round.party.draw import on_invite
 from securefl.protocol.round.party.machine import PartyMachine
-from securefl.protocol.round.party.phases import Informed, Outside, PartyContext, Past
+from securefl.protocol.round.party.phases import Idle, ModelReceived, PartyContext, PartyHistory
 from securefl.protocol.round.server.machine import ServerMachine
 from securefl.protocol.round.shared.budget import (
     NO_RELEASES,
@@ -98,11 +98,11 @@ def test_a_party_refuses_whatever_the_server_asks() -> None:
     config = ctx.plan.config_digest()
     invite = Invite(model_digest=model_digest(params), config_digest=config, excluded=())
     for made, takes_part in ((0, True), (1, True), (2, False), (7, False)):
-        phase = Informed(Past(4, made), 5, params, model_digest(params))
+        phase = ModelReceived(PartyHistory(4, made), 5, params, model_digest(params))
         after, effects = on_invite(ctx, phase, Place(5), invite)
-        assert isinstance(after, Outside) == (not takes_part)
+        assert isinstance(after, Idle) == (not takes_part)
         if not takes_part:
-            assert after == Outside(Past(5, made))
+            assert after == Idle(PartyHistory(5, made))
             assert len(effects) == 1
     assert plan.scenario.privacy.releases == 2
 

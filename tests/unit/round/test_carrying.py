@@ -18,7 +18,7 @@ from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.carrying import last_global_step
 from securefl.protocol.round.party.draw import on_model
-from securefl.protocol.round.party.phases import Outside, PartyContext, Past
+from securefl.protocol.round.party.phases import Idle, PartyContext, PartyHistory
 from securefl.protocol.round.shared.reports import RunEffect, SumOpened
 from securefl.runtime.simulation.rounds import SimulatedRounds
 from securefl.runtime.simulation.trainers import Carries, TrainingTask
@@ -82,7 +82,7 @@ def test_a_party_that_missed_a_model_begins_with_zeros() -> None:
     plan = plan_of(scenario(6, rounds="9", **GLOBAL))
     ctx = PartyContext(plan, PartyId("p00"), 10, None)  # type: ignore[arg-type]
     one, two = (ModelAnnounce(params=np.full(4, value, "<f4").tobytes()) for value in (1.0, 3.0))
-    phase = on_model(ctx, Outside(Past(-1)), Place(1), one)
+    phase = on_model(ctx, Idle(PartyHistory(-1)), Place(1), one)
     assert phase.past.carry is None  # type: ignore[union-attr]
     follows = on_model(ctx, phase, Place(2), two)
     assert follows.past.carry.tolist() == [-4.0] * 4  # type: ignore[union-attr]

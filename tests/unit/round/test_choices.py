@@ -9,7 +9,7 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import CHOSE
-from securefl.protocol.round.shared.choices import NO_CHOICE, KeptChoice, choices_epsilon
+from securefl.protocol.round.shared.choices import NO_CHOICE, LastChoice, choices_epsilon
 from securefl.runtime.process.journal import FileJournal
 from tests.simulation.world import RUN, scenario
 
@@ -22,7 +22,7 @@ def test_a_restarted_party_knows_its_last_choice_of_this_run(tmp_path: Path) -> 
     for round_, made, group in ((0, 1, 2), (3, 2, 1)):
         FileJournal(path, RUN).note(round_, f"{CHOSE}{made} {group}")
     FileJournal(path, type(RUN)("other")).note(4, f"{CHOSE}3 0")
-    assert FileJournal(path, RUN).choice == KeptChoice(2, 1)
+    assert FileJournal(path, RUN).choice == LastChoice(2, 1)
 
 
 @pytest.mark.parametrize(("choices", "rounds", "told"), [("1", "9", 1.5), ("3", "9", 4.5), ("9", "2", 3.0)])

@@ -11,8 +11,8 @@ import pytest
 from securefl.base.ids import PartyId
 from securefl.protocol.kernel.effects import Reject, Report
 from securefl.protocol.messages.rounds import Announce, Hello, Invite, Limits, Reveal
-from securefl.protocol.round.party.phases import Greeted, Informed, Outside
-from securefl.protocol.round.server.phases import Greeting, Revealing
+from securefl.protocol.round.party.phases import HelloSent, Idle, ModelReceived
+from securefl.protocol.round.server.phases import CollectingHellos, CollectingNonces
 from securefl.protocol.round.shared.reports import ClustersDrawn, DrawVoided, SatOut
 from tests.simulation.world import Op, World, scenario
 from tests.unit.round.recorded import Recorded, Taken, changed, refused
@@ -28,7 +28,7 @@ def redrawn() -> Recorded:
 
 class TestInvitations:
     def test_to_a_draw_that_is_not_the_next(self) -> None:
-        one = redrawn().first(Informed, Invite)
+        one = redrawn().first(ModelReceived, Invite)
         assert "at the wrong time" in refused(one, place=one.event.place._replace(attempt=1))
 
     @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ class TestInvitations:
         [("model_digest", "with another model"), ("config_digest", "another configuration")],
     )
     def test_to_something_else(self, field: str, reason: str) -> None:
-        one = redrawn().first(Informed, Invite)
+        one = redrawn().first(ModelReceived, Invite)
         assert reason in refused(one, message=changed(one, **{field: bytes(32)}))
 
 
 def announced() -> tuple[Taken, list[bytes], Hello]:
     """The first announcement at some party, its frames, and the hello of another party in it."""
     record = redrawn()
-    one = record.first(Greeted, Announce)
+    one = record.first(HelloSent, Announce)
     return one, list(one.event.message.hellos), record.world.messages(Hello, _other(one))[0]
 
 
@@ -89,7 +89,7 @@ class TestAnnouncements:
         frames[int(me[1:])] = redrawn().signed(me, one.event.place, stale)
         event = replace(one.event, message=Announce(hellos=tuple(frames)))
         after, effects = one.node.machine.step(one.phase, event)
-        assert isinstance(after, Outside)
+        assert isinstance(after, Idle)
         (said,) = (effect.item for effect in effects if isinstance(effect, Report))
         assert isinstance(said, SatOut)
         assert "without this party's hello" in said.reason
@@ -108,7 +108,7 @@ class TestWithheldNonces:
         assert LATE not in {party for members in drawn.clusters[0] for party in members}
 
     def test_whoever_is_left_out_says_no_hello(self) -> None:
-        one = redrawn().first(Greeting, Hello, attempt=1)
+        one = redrawn().first(CollectingHellos, Hello, attempt=1)
         reason = refused(one, sender=LATE)
         assert reason == "sends a Hello at the wrong time"
 
@@ -121,10 +121,10 @@ class TestWithheldNonces:
             assert first != second
 
     def test_the_server_refuses_a_nonce_that_was_not_committed_to(self) -> None:
-        one = redrawn().first(Revealing, Reveal)
+        one = redrawn().first(CollectingNonces, Reveal)
         assert "another nonce than it committed to" in refused(one, message=Reveal(nonce=bytes(32)))
-        assert isinstance(one.phase, Revealing)
+        assert isinstance(one.phase, CollectingNonces)
         after, effects = one.node.machine.step(one.phase, replace(one.event, message=Reveal(nonce=bytes(32))))
-        assert isinstance(after, Revealing)
+        assert isinstance(after, CollectingNonces)
         assert after.reveals == one.phase.reveals
         assert any(isinstance(effect, Reject) for effect in effects)

@@ -11,7 +11,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId
 from securefl.methods.encoding.ring import from_ring, to_ring
 from securefl.protocol.messages.rounds import SEATS
-from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.party.upload import EncodedUpdate
 from securefl.protocol.round.shared.groups import draw_inside_groups, is_valid_group, likeliest_group
 from securefl.protocol.round.shared.slots import (
     counts_at,
@@ -39,7 +39,7 @@ HIDDEN = {
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=9), st.integers(1, 4))
 def test_slots_of_honest_members_open_where_enough_are_in_them(groups: list[int], least: int) -> None:
     plan = plan_of(scenario(12, **HIDDEN))
-    update = Upload(to_ring(np.full(plan.length, 5, dtype=np.int64), plan.limits.ring_bits), 0)
+    update = EncodedUpdate(to_ring(np.full(plan.length, 5, dtype=np.int64), plan.limits.ring_bits), 0)
     drawn = [draw_seat(InsecureSeededEntropy(at), group) for at, group in enumerate(groups)]
     made = [slot_uploads(plan, update, seat) for seat in drawn]
     totals = [np.add.reduce([one[place].ring for one in made]) for place in range(4)]

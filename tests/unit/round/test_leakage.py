@@ -13,7 +13,7 @@ from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.leakage.limits import LeakageLimits
 from securefl.protocol.round.shared.leakage import (
-    Question,
+    LedgerQuestion,
     certified_prime_seed,
     first_crossing,
     leakage_limits,
@@ -36,9 +36,9 @@ def sentences(made: Scenario) -> list[str]:
     return [one.whole for one in trial_sentences(made)]
 
 
-def asked(**limits: object) -> Question:
+def asked(**limits: object) -> LedgerQuestion:
     said = dict.fromkeys(P, SAID) | {PartyId(name): one for name, one in limits.items()}
-    return Question(2, ALONE, frozenset(P), said, new_work=False)  # type: ignore[arg-type] # limits only
+    return LedgerQuestion(2, ALONE, frozenset(P), said, new_work=False)  # type: ignore[arg-type] # limits only
 
 
 def test_demands_are_those_of_whoever_vetoes() -> None:

@@ -11,7 +11,7 @@ import msgspec
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId
 from securefl.protocol.messages.rounds import SEATS, SlotCounts
-from securefl.protocol.round.party.phases import Counted
+from securefl.protocol.round.party.phases import CountsReleased
 from securefl.protocol.round.server.opening import requested_instances
 from securefl.protocol.round.server.phases import Releasing
 from securefl.protocol.round.shared.groups import draw_inside_groups
@@ -54,7 +54,7 @@ def test_a_seat_is_any_of_its_slot() -> None:
 
 
 def test_counts_of_another_round_are_refused() -> None:
-    one = hidden().first(Counted, SlotCounts)
+    one = hidden().first(CountsReleased, SlotCounts)
     assert "sends group counts of round 1" in refused(one, place=one.event.place._replace(round=1))
 
 

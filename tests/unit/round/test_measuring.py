@@ -14,7 +14,7 @@ from securefl.protocol.round.server.features.measuring import (
     record_metrics,
     unused_metric_report,
 )
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import MetricUnused, RoundDone
 from securefl.scenario.load import parse_scenario
@@ -48,7 +48,7 @@ patience = 2
 """
 PLAN = plan_of(parse_scenario(TEXT))
 BOTH = (PartyId("p00"), PartyId("p01"))
-BEGINNING = Standing(0, np.zeros(4, np.float32), np.zeros((1, 4)))
+BEGINNING = ServerState(0, np.zeros(4, np.float32), np.zeros((1, 4)))
 
 
 def done(round_: int, *numbers: tuple[float, float], opened: bool = True) -> RoundDone:
@@ -60,7 +60,7 @@ def done(round_: int, *numbers: tuple[float, float], opened: bool = True) -> Rou
     return RoundDone(round_, None, None, BOTH, BOTH, ((0, 0),) if opened else (), (), (), (), metrics=metrics)
 
 
-def after(plan: RunPlan, *rounds: RoundDone) -> tuple[Standing, list[MetricUnused], str]:
+def after(plan: RunPlan, *rounds: RoundDone) -> tuple[ServerState, list[MetricUnused], str]:
     """The standing after rounds, what was reported, and why the last one ends the run."""
     told, reason = list[MetricUnused](), ""
     standing = BEGINNING

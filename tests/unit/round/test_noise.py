@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.scale import Scale
 from securefl.methods.encoding.ring import from_ring
-from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
+from securefl.protocol.round.party.upload import HONEST, Seams, UpdateId, make_upload
 from securefl.protocol.round.shared.reports import SumOpened
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.behaviours import NoClip, NoNoise
@@ -30,7 +30,7 @@ SETTLED = {
 }
 PLAN = plan_of(scenario(6, **SETTLED), LENGTH)
 SILENT = plan_of(scenario(6, **{**SETTLED, "privacy__unit": "none"}), LENGTH)
-OCCASION = Occasion(0, 0, np.zeros(LENGTH, np.float32), ())
+OCCASION = UpdateId(0, 0, np.zeros(LENGTH, np.float32), ())
 UPDATE: F64 = np.full(LENGTH, 1 / 16)
 ME = PartyId("p00")
 
@@ -70,7 +70,7 @@ def test_without_privacy_no_bit_changes() -> None:
 def test_the_encoded_seam_sees_values_after_noise() -> None:
     seen: list[I64] = []
 
-    def look(values: I64, _occasion: Occasion) -> I64:
+    def look(values: I64, _occasion: UpdateId) -> I64:
         seen.append(values)
         return values
 

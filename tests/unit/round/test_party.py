@@ -12,7 +12,7 @@ from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.kernel.events import DeadlinePassed, Place, Received
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.round.party.machine import PartyMachine
-from securefl.protocol.round.party.phases import Ended, Informed, Outside, PartyContext
+from securefl.protocol.round.party.phases import Ended, Idle, ModelReceived, PartyContext
 from securefl.protocol.round.shared.reports import NothingLearned, RoundDone, SatOut, SumOpened
 from securefl.protocol.secure_sum.removal import MemoryStore
 from tests.simulation.world import Op, World, scenario
@@ -76,7 +76,7 @@ def test_a_restarted_party_sits_out_the_rounds_in_its_journal() -> None:
         after, _ = restarted.step(phase, model(round_))  # type: ignore[arg-type]
         assert after is phase
     after, _ = restarted.step(phase, model(3))  # type: ignore[arg-type]
-    assert isinstance(after, Informed)
+    assert isinstance(after, ModelReceived)
 
 
 @pytest.mark.parametrize(("round_", "size"), [(5, 32), (-1, 32), (0, 31), (0, 0)])
@@ -90,7 +90,7 @@ def test_models_that_cannot_be(round_: int, size: int) -> None:
 def test_silence_of_the_server_ends_the_party() -> None:
     party = machine()
     phase, effects = party.start(0.0)
-    assert isinstance(phase, Outside)
+    assert isinstance(phase, Idle)
     assert len(effects) == 3
     phase, effects = party.step(phase, DeadlinePassed(1e9))
     assert isinstance(phase, Ended)

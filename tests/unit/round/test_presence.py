@@ -25,7 +25,7 @@ def greeting() -> tuple[Node, Any]:
     node, seen = world.server, list[object]()
     world.observers.append(lambda n, before, *_: seen.append(before) if n is node else None)
     world.run()
-    (_, phase, *_) = [phase for phase in seen if type(phase).__name__ == "Greeting"]
+    (_, phase, *_) = [phase for phase in seen if type(phase).__name__ == "CollectingHellos"]
     return node, phase
 
 

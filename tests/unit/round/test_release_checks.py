@@ -16,7 +16,7 @@ from securefl.protocol.messages.masking import KeyAdvert, KeyList, Receipt
 from securefl.protocol.messages.rounds import Certificate, Endorse, Freeze
 from securefl.protocol.round.party.phases import Endorsed, Working
 from securefl.protocol.round.server.phases import Certifying
-from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.leakage import LedgerQuestion
 from tests.simulation.world import Op, World, scenario
 from tests.unit.round.recorded import Recorded, changed, refused
 
@@ -89,7 +89,7 @@ class TestFreeze:
         one = active().first(Working, Freeze)
         nothing = Admission({}, (), {0: (Crossing(PartyId("p00"), "exposed", "follows"),)}, certain=True)
         event = replace(one.event, message=changed(one, receipts=()))
-        with patch.object(Question, "answer", lambda *_args: nothing):
+        with patch.object(LedgerQuestion, "answer", lambda *_args: nothing):
             after, effects = one.node.machine.step(one.phase, event)
         assert after is one.phase
         (effect,) = effects

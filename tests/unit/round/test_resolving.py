@@ -10,7 +10,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.leakage.unresolved import Given, UnresolvedRound
 from securefl.protocol.kernel.effects import ClustersClosed, Enter
 from securefl.protocol.messages.rounds import MAX_STATED, Hello, Limits, RoundOfRun, StatingHello
-from securefl.protocol.round.party.phases import PartyContext, Past
+from securefl.protocol.round.party.phases import PartyContext, PartyHistory
 from securefl.protocol.round.party.resolving import apply_statements, record_release, with_statements
 from securefl.protocol.round.shared.unresolved import max_silent_members
 from tests.simulation.world import RUN, scenario
@@ -29,8 +29,8 @@ def ctx() -> PartyContext:
     return PartyContext(plan, ME, 10, None)  # type: ignore[arg-type]
 
 
-def past_of(drawn: Given, run: str = RUN, round_: int = 3) -> Past:
-    return Past(5, releases=4, unresolved=(UnresolvedRound(run, round_, drawn, 1, frozenset({ME})),))
+def past_of(drawn: Given, run: str = RUN, round_: int = 3) -> PartyHistory:
+    return PartyHistory(5, releases=4, unresolved=(UnresolvedRound(run, round_, drawn, 1, frozenset({ME})),))
 
 
 def hello(*rounds: tuple[str, int]) -> Hello:
@@ -41,7 +41,7 @@ def hello(*rounds: tuple[str, int]) -> Hello:
         commitment=D,
         limits=Limits(min_survivors=1, k_anonymity=2, leakage="report", colluders=0, leverage=1),
     )
-    return with_statements(Past(5, unreleased=rounds), plain)
+    return with_statements(PartyHistory(5, unreleased=rounds), plain)
 
 
 def entered(effects: object) -> list[ClustersClosed]:

@@ -90,7 +90,7 @@ def test_a_party_that_comes_later_is_reported_once() -> None:
     sent: list[bytes] = []
 
     def observe(at: object, _before: object, _event: object, after: object, _effects: object) -> None:
-        if at is node and type(after).__name__ == "Greeting" and len(sent) < 2:
+        if at is node and type(after).__name__ == "CollectingHellos" and len(sent) < 2:
             sent.append(late)
             message = decode(late, "p03")
             for frame in sender.outbox.frames(SERVER, world.sent[0].place, message):

@@ -23,8 +23,8 @@ from securefl.protocol.messages.control import Here, Pause, RollCall
 from securefl.protocol.messages.rounds import Hello, Invite, ModelAnnounce
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party.machine import INPUT_NOT_COUNTED, PAUSE_SECONDS, PartyMachine, patience
-from securefl.protocol.round.party.phases import Greeted
-from securefl.protocol.round.server.phases import Greeting, ServerPhase
+from securefl.protocol.round.party.phases import HelloSent
+from securefl.protocol.round.server.phases import CollectingHellos, ServerPhase
 from securefl.protocol.round.server.waiting import (
     GRACE_SECONDS,
     RECONNECT_SECONDS,
@@ -248,13 +248,13 @@ class TestOnlineClock:
         assert short.read(40.7 + 6.8) == 11.0
 
 
-def greeting(made: Any, length: int = 4) -> tuple[Any, Greeting, Effects]:
+def greeting(made: Any, length: int = 4) -> tuple[Any, CollectingHellos, Effects]:
     """The server as it has just invited to round 0, at second 0.002 or so."""
     world = World(made, length=length)
-    invited: list[tuple[Greeting, Effects]] = []
+    invited: list[tuple[CollectingHellos, Effects]] = []
 
     def watch(node: Any, _before: object, _event: object, after: object, effects: Effects) -> None:
-        if isinstance(after, Greeting):
+        if isinstance(after, CollectingHellos):
             invited.append((after, effects))
 
     world.observers.append(watch)
@@ -268,7 +268,7 @@ def test_hellos_have_their_time_from_when_the_model_has_left() -> None:
     assert phase.deadline >= 600.0, "deadlines.quorum, should the broker never acknowledge a frame"
     assert [effect for effect in effects if isinstance(effect, WakeAt)][-1] == WakeAt(phase.deadline)
     same, _ = machine.step(phase, DeadlinePassed(500.0))
-    assert type(same) is Greeting
+    assert type(same) is CollectingHellos
     over, _ = machine.step(phase, DeadlinePassed(phase.deadline))
     assert over.waits == 1
     other, _ = machine.step(phase, AllSent(500.0, 7, 0))
@@ -367,7 +367,7 @@ def test_a_party_that_starts_while_hellos_are_awaited_takes_part_in_the_round() 
     node = world.nodes[PartyId("p05")]
 
     def restart(other: Any, _before: object, event: object, _after: object, _effects: object) -> None:
-        if isinstance(node.phase, Greeted) and other.name == SERVER and not restarted:
+        if isinstance(node.phase, HelloSent) and other.name == SERVER and not restarted:
             restarted.append(event)
             node.phase, effects = node.machine.start(world.now)
             world._perform(node, effects)

@@ -18,7 +18,7 @@ from securefl.base.ids import PartyId
 from securefl.base.stack import ClusterMeans
 from securefl.lab.experiments.record import scenario_key
 from securefl.methods.robust.catalogue import aggregate
-from securefl.protocol.round.party.upload import Occasion
+from securefl.protocol.round.party.upload import UpdateId
 from securefl.runtime.misbehaviour.assignment import party_behaviour
 from securefl.scenario.aggregation import PreAggregation, Rule
 from securefl.scenario.behaviours import Behaviour
@@ -182,7 +182,7 @@ def test_ones_own_attack_says_what_it_sends(own: Path) -> None:
         SMALL, ("behaviours=[{ kind = 'attack_for_test:Zero', count = 1 }]",)
     ).behaviours
     update, sent = np.ones(2), party_behaviour(behaviours, PartyId("p00")).seams.update
-    assert sent(update, Occasion(0, 0, np.zeros(2, dtype=np.float32), ())).tolist() == [0.0, 0.0]
+    assert sent(update, UpdateId(0, 0, np.zeros(2, dtype=np.float32), ())).tolist() == [0.0, 0.0]
     for kind, lacking in {
         "Nothing": "craft",
         "Silent": "craft",

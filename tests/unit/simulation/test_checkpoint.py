@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.privacy.checks.evidence import CheckEvidence
 from securefl.protocol.round.server.features.trust import Trust
-from securefl.protocol.round.server.phases import BestSoFar, ModelProgress, Standing
+from securefl.protocol.round.server.phases import BestOfRun, ModelProgress, ServerState
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.simulation.checkpoint import read_checkpoint, write_checkpoint
 from tests.looped import looped
@@ -46,7 +46,7 @@ SUSPICION: dict[tuple[PartyId, ...], CheckEvidence] = {
 
 def written(path: Path, trust: Trust) -> RunPlan:
     plan = plan_of(scenario(6, **CHECKED), LENGTH)
-    standing = Standing(
+    standing = ServerState(
         round=3,
         params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
         moments=np.array([[0.1, 1 / 3, -1e-300, 7.0]]),
@@ -58,7 +58,7 @@ def written(path: Path, trust: Trust) -> RunPlan:
         progress=ModelProgress(
             best_accuracy=0.1 + 0.2,
             stale_rounds=1,
-            best=BestSoFar(1, 0.1 + 0.7, np.array([4, 3, 0.3, -1e-38], dtype=np.float32)),
+            best=BestOfRun(1, 0.1 + 0.7, np.array([4, 3, 0.3, -1e-38], dtype=np.float32)),
         ),
     )
     write_checkpoint(path, plan, standing, {B}, training="some")

@@ -12,7 +12,7 @@ from securefl.base.ids import PartyId
 from securefl.methods.attacks.parts.alie import ALIE
 from securefl.methods.attacks.parts.fall_of_empires import FallOfEmpires
 from securefl.methods.attacks.parts.label_flip import LabelFlip
-from securefl.protocol.round.party.upload import Occasion
+from securefl.protocol.round.party.upload import UpdateId
 from securefl.runtime.misbehaviour.knowledge import tellers
 from securefl.runtime.simulation.federation import SimulatedCoalition
 from securefl.runtime.simulation.trainers import Trainings, one_by_one
@@ -27,8 +27,8 @@ CLUSTERS = ((NAMES[:4], NAMES[4:7]),)
 ROOT = InsecureSeededEntropy(1)
 
 
-def occasion(round_: int = 0, work: int = 0) -> Occasion:
-    return Occasion(round_, work, np.ones(3, dtype=np.float32), CLUSTERS)
+def occasion(round_: int = 0, work: int = 0) -> UpdateId:
+    return UpdateId(round_, work, np.ones(3, dtype=np.float32), CLUSTERS)
 
 
 class Asked:

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from securefl.base import text
 from securefl.base.ids import PartyId
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.runtime.launch import simulation
 from securefl.runtime.report.rundir import RunDirectory
@@ -106,7 +106,7 @@ def test_resumed_it_ends_as_if_never_interrupted(
     assert call("simulate", scenario, "--out", whole, "--seed", "3", *exact).exit_code == 0
 
     def interrupted(
-        path: Path, plan: RunPlan, standing: Standing, dead: Collection[PartyId], **how: str
+        path: Path, plan: RunPlan, standing: ServerState, dead: Collection[PartyId], **how: str
     ) -> None:
         # The row of the round after the last checkpoint is on disk already.
         if standing.round > rounds:
@@ -138,7 +138,7 @@ def interrupted_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path
     """A scenario and a directory with a checkpoint after one round."""
     scenario, out = write_scenario(folder, ROUNDS), folder / "out"
 
-    def stop(path: Path, plan: RunPlan, standing: Standing, dead: Collection[PartyId], **how: str) -> None:
+    def stop(path: Path, plan: RunPlan, standing: ServerState, dead: Collection[PartyId], **how: str) -> None:
         write_checkpoint(path, plan, standing, dead, **how)
         raise KeyboardInterrupt
 

@@ -17,7 +17,7 @@ from securefl.base.ids import PartyId, RunId
 from securefl.lab.privacy_attacks.labels import LabelModel, distances, learn
 from securefl.lab.privacy_attacks.laboratory.clusters import ClusterMean
 from securefl.methods import attacks
-from securefl.protocol.round import Occasion
+from securefl.protocol.round import UpdateId
 from securefl.runtime import simulation
 from securefl.scenario import Data, Scenario
 from securefl.training.data import Dataset, Dirichlet, split
@@ -91,7 +91,7 @@ def learn_labels(
     names = attacks.party_names(parties)
     owned = split(held, data, names, seed).parties
     federation = simulation.assemble(shadow, _RUN, seed, dataset=held)
-    updates = dict(federation.trainings.of(Occasion(0, 0, params, ()), names))
+    updates = dict(federation.trainings.of(UpdateId(0, 0, params, ()), names))
     trained = [(name, update) for name, update in updates.items() if update is not None]
     return learn(
         np.stack([update[-held.classes :] for _, update in trained]),

@@ -6,7 +6,9 @@ from securefl.protocol.round.shared import charges
 from securefl.protocol.round.shared.statement import start_bytes
 
 
-def false_claim_evidence(past: phases.Past, signed: charges.SignedClaim, contents: charges.Contents) -> bytes:
+def false_claim_evidence(
+    past: phases.PartyHistory, signed: charges.SignedClaim, contents: charges.Contents
+) -> bytes:
     """Return a rejected claim with the signed values that it may contradict."""
     known, taken = past.verifying, [past.announced]
     if known is not None:
@@ -38,7 +40,7 @@ def opening_evidence(
 
 
 def step_evidence(
-    verifying: phases.Verifying, previous: messages.RoundClaim, plain: bytes
+    verifying: phases.VerifiableRound, previous: messages.RoundClaim, plain: bytes
 ) -> charges.ShownStep:
     """Return the contents of a step, with the model before it."""
     params = start_bytes(verifying.params, verifying.values)

@@ -8,7 +8,7 @@ import numpy as np
 
 from securefl.base.arrays import F32, F64
 from securefl.methods import encoding
-from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.party.upload import EncodedUpdate
 from securefl.protocol.round.shared.plan import RunPlan
 
 
@@ -33,6 +33,6 @@ def last_global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     return step if np.isfinite(step).all() else None
 
 
-def decode_own_upload(plan: RunPlan, upload: Upload, weight: float) -> F64:
+def decode_own_upload(plan: RunPlan, upload: EncodedUpdate, weight: float) -> F64:
     """Return minus the opened sum of a cluster of one, noise included: f64 ``(d,)``, uphill."""
     return -plan.fixed_point.decode(encoding.from_ring(upload.ring[: plan.length]), weight)

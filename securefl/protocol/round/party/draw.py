@@ -31,7 +31,7 @@ MAX_REDRAWS = MAX_DRAWS - 1
 """Draws of nonces after the first one of a round."""
 
 MISSED_CONFIRMATION = "it was away when the model was confirmed, and too few others say that they were not"
-_DRAWING = phases.Informed | phases.Choosing | phases.Greeted
+_DRAWING = phases.ModelReceived | phases.Choosing | phases.HelloSent
 """Phases in which only the model of the round is fixed."""
 RelayedT = TypeVar("RelayedT", messages.Hello, messages.Reveal)
 
@@ -51,7 +51,7 @@ def on_model(
         raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
     params = statement.read_model(ctx.plan, message.params)
     past = replace(_with_model(ctx, phase, place.round, params), values=NO_VALUES)
-    return phases.Informed(past, place.round, params, statement.model_digest(params))
+    return phases.ModelReceived(past, place.round, params, statement.model_digest(params))
 
 
 def on_best(
@@ -72,7 +72,9 @@ def on_best(
     return (kernel.Report(reports.ModelKept(place.round, params)),)
 
 
-def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32) -> phases.Past:
+def _with_model(
+    ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32
+) -> phases.PartyHistory:
     """Return the party's state for a round, with the model's step if momentum carries it."""
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
@@ -90,17 +92,17 @@ def _with_model(ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int,
 
 def on_invite(
     ctx: phases.PartyContext,
-    phase: phases.Informed | phases.Choosing | phases.Greeted | phases.Revealed,
+    phase: phases.ModelReceived | phases.Choosing | phases.HelloSent | phases.NonceRevealed,
     place: kernel.Place,
     message: messages.Invite,
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Send a hello with a fresh commitment; a new draw voids earlier nonces."""
-    due = 0 if isinstance(phase, phases.Informed) else phase.draw + 1
+    due = 0 if isinstance(phase, phases.ModelReceived) else phase.draw + 1
     if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
         raise PeerError(SERVER, f"starts draw {place.attempt} of round {place.round} at the wrong time")
     if message.config_digest != ctx.plan.config_digest():
         raise PeerError(SERVER, "runs another configuration")
-    if isinstance(phase, phases.Informed):
+    if isinstance(phase, phases.ModelReceived):
         phase = _with_values(ctx, phase, message)
     if message.model_digest != phase.model:
         raise PeerError(SERVER, f"starts the round with another model than it sent in round {place.round}")
@@ -111,14 +113,14 @@ def on_invite(
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, phases.Choosing):
         return replace(phase, draw=place.attempt), ()
-    if isinstance(phase, phases.Informed):
+    if isinstance(phase, phases.ModelReceived):
         return _begin_hello(ctx, phase, place.attempt)
     return _send_hello(ctx, phase, place.attempt, phase.group, phase.groupless)
 
 
 def _with_values(
-    ctx: phases.PartyContext, phase: phases.Informed, message: messages.Invite
-) -> phases.Informed:
+    ctx: phases.PartyContext, phase: phases.ModelReceived, message: messages.Invite
+) -> phases.ModelReceived:
     """Take the announced values of the round into its model's digest.
 
     Raises:
@@ -131,7 +133,7 @@ def _with_values(
 
 
 def _begin_hello(
-    ctx: phases.PartyContext, phase: phases.Informed, draw: int
+    ctx: phases.PartyContext, phase: phases.ModelReceived, draw: int
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Send the hello of a round, or choose a task group first."""
     named = phase.past.named
@@ -146,7 +148,7 @@ def _begin_hello(
 
 def is_repeated_invitation(
     ctx: phases.PartyContext,
-    phase: phases.Choosing | phases.Greeted,
+    phase: phases.Choosing | phases.HelloSent,
     place: kernel.Place,
     message: messages.Invite,
 ) -> bool:
@@ -170,7 +172,7 @@ def on_chosen(
     if epsilon is None:
         return _send_hello(ctx, phase, phase.draw, group, groupless)
     # Durable before it is sent: a restarted party must not answer the same question twice.
-    kept = choices.KeptChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
+    kept = choices.LastChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
     noted: reports.Effects = (
         kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
         kernel.Journal(phase.round, kernel.CHOSE + f"{kept.made} {kept.group}"),
@@ -183,7 +185,7 @@ def on_chosen(
 
 def _send_hello(
     ctx: phases.PartyContext,
-    phase: phases.Informed | phases.Choosing | phases.Greeted | phases.Revealed,
+    phase: phases.ModelReceived | phases.Choosing | phases.HelloSent | phases.NonceRevealed,
     draw: int,
     group: int,
     groupless: str = "",
@@ -200,14 +202,14 @@ def _send_hello(
         leader=phase.past.leader,
     )
     hello = resolving.with_statements(phase.past, hello)
-    greeted = phases.Greeted(
+    greeted = phases.HelloSent(
         phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
     )
     return greeted, (kernel.Send(SERVER, kernel.Place(phase.round, attempt=draw), hello),)
 
 
 def on_announce(
-    ctx: phases.PartyContext, phase: phases.Greeted, place: kernel.Place, message: messages.Announce
+    ctx: phases.PartyContext, phase: phases.HelloSent, place: kernel.Place, message: messages.Announce
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Check all hellos and reveal the nonce; all commitments are fixed by now."""
     hellos = read_relayed(
@@ -229,7 +231,7 @@ def on_announce(
                 return phases.Ended(), (*resolved, *noted, kernel.Aborted(reason, decide=True))
         reveal = messages.ChainedReveal(nonce=phase.nonce, root=link.root if sure else b"")
         unseen = None if sure else link
-    revealed = phases.Revealed(
+    revealed = phases.NonceRevealed(
         past,
         phase.round,
         phase.draw,
@@ -251,7 +253,7 @@ def on_announce(
 
 
 def _check_hellos(
-    ctx: phases.PartyContext, phase: phases.Greeted, hellos: Mapping[PartyId, messages.Hello]
+    ctx: phases.PartyContext, phase: phases.HelloSent, hellos: Mapping[PartyId, messages.Hello]
 ) -> None:
     """Check that all hellos are for the same round, and enough.
 
@@ -272,7 +274,7 @@ def _check_hellos(
 
 
 def on_reveals(
-    ctx: phases.PartyContext, phase: phases.Revealed, place: kernel.Place, message: messages.Reveals
+    ctx: phases.PartyContext, phase: phases.NonceRevealed, place: kernel.Place, message: messages.Reveals
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Recompute seed and clusters, draw this party's keys for each instance, and start training."""
     at = kernel.Place(phase.round, attempt=phase.draw)
@@ -391,7 +393,9 @@ def begin_instance(
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
 
 
-def compute_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Mapping[PartyId, bytes]) -> Draw:
+def compute_draw(
+    ctx: phases.PartyContext, phase: phases.NonceRevealed, nonces: Mapping[PartyId, bytes]
+) -> Draw:
     """Return the clusters and weights that follow from all nonces.
 
     Raises:
@@ -410,7 +414,7 @@ def compute_draw(ctx: phases.PartyContext, phase: phases.Revealed, nonces: Mappi
 
 
 def _atom_seed_of(
-    ctx: phases.PartyContext, past: phases.Past, hellos: Mapping[PartyId, messages.Hello]
+    ctx: phases.PartyContext, past: phases.PartyHistory, hellos: Mapping[PartyId, messages.Hello]
 ) -> bytes:
     return atom_seed_of(ctx.plan, hellos, past.atom_seed)
 

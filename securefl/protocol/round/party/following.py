@@ -77,19 +77,19 @@ def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.Par
         kernel.Report(reports.EpochFollowed(wire.epoch_of(session))),
         *_repeat_attestations(past),
     )
-    if isinstance(phase, phases.Greeted) and not phase.draw:
-        return phases.Outside(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
+    if isinstance(phase, phases.HelloSent) and not phase.draw:
+        return phases.Idle(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
     if isinstance(phase, phases.Endorsed):
         # The certificate opens one set of sums only, whichever server sends it.
         return replace(phase, past=past, after=replace(phase.after, leader=session)), noted
-    if isinstance(phase, phases.Outside | phases.Informed) or (
+    if isinstance(phase, phases.Idle | phases.ModelReceived) or (
         isinstance(phase, phases.Choosing) and not phase.draw
     ):
-        return phases.Outside(past), noted
+        return phases.Idle(past), noted
     return phases.sit_out(phase, past), (*noted, kernel.Report(reports.SatOut(phase.round, VOID_BY_RESTART)))
 
 
-def _repeat_attestations(past: phases.Past) -> reports.Effects:
+def _repeat_attestations(past: phases.PartyHistory) -> reports.Effects:
     """Return the party's attestations, which an earlier server may not have stored."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
@@ -104,7 +104,7 @@ def _last_drawn_round(phase: phases.PartyPhase) -> int:
     match phase:
         case phases.Ended():
             return -1
-        case phases.Outside() | phases.Informed() | phases.Choosing(draw=0) | phases.Greeted(draw=0):
+        case phases.Idle() | phases.ModelReceived() | phases.Choosing(draw=0) | phases.HelloSent(draw=0):
             return phase.past.spent
         case _:
             return phase.round

@@ -49,7 +49,7 @@ class PartyMachine:
     def start(self, now: float) -> tuple[phases.PartyPhase, reports.Effects]:
         """Join the run."""
         ctx = self._ctx
-        past = phases.Past(
+        past = phases.PartyHistory(
             ctx.spent,
             ctx.releases,
             atom_seed=ctx.atom_seed,
@@ -62,7 +62,7 @@ class PartyMachine:
             link=None if ctx.root else ctx.first,
             leader=ctx.leader,
         )
-        outside = phases.Outside(past)
+        outside = phases.Idle(past)
         return outside, (
             kernel.Send(SERVER, kernel.Place(-1), presence.FIRST),
             *following.join(ctx, outside),
@@ -282,21 +282,24 @@ def _handle_draw_message(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Handle a message of the draw of clusters."""
     match message, phase:
-        case messages.Invite(), phases.Choosing() | phases.Greeted() if draw.is_repeated_invitation(
+        case messages.Invite(), phases.Choosing() | phases.HelloSent() if draw.is_repeated_invitation(
             ctx, phase, place, message
         ):
             return phase, ()
-        case messages.Invite(), phases.Informed() | phases.Choosing() | phases.Greeted() | phases.Revealed():
+        case (
+            messages.Invite(),
+            phases.ModelReceived() | phases.Choosing() | phases.HelloSent() | phases.NonceRevealed(),
+        ):
             return draw.on_invite(ctx, phase, place, message)
         case messages.Announce(), phases.Choosing(round=at) if place.round == at:
             return phases.sit_out(phase), (
                 kernel.Report(reports.SatOut(at, "had not chosen its task group in time")),
             )
-        case messages.Announce(), phases.Greeted():
+        case messages.Announce(), phases.HelloSent():
             return draw.on_announce(ctx, phase, place, message)
-        case messages.Reveals(), phases.Revealed():
+        case messages.Reveals(), phases.NonceRevealed():
             return draw.on_reveals(ctx, phase, place, message)
-        case _, phases.Outside(past=phases.Past(spent=spent)) if place.round == spent:
+        case _, phases.Idle(past=phases.PartyHistory(spent=spent)) if place.round == spent:
             # Broadcast: also received by parties that sit this round out.
             return phase, ()
     raise _untimely_error(phase, place, message)
@@ -315,7 +318,7 @@ def _handle_sum_message(
     match message, phase:
         case messages.Freeze(), phases.Working():
             return release.on_freeze(ctx, phase, place, message)
-        case messages.SlotCounts(), phases.Counted():
+        case messages.SlotCounts(), phases.CountsReleased():
             return shares.on_counts(ctx, phase, place, message)
         case messages.Certificate(), _:
             return _handle_certificate(ctx, phase, place, message)
@@ -329,12 +332,14 @@ def _handle_certificate(
     match phase:
         case phases.Endorsed():
             return release.on_certificate(ctx, phase, place, message)
-        case phases.Outside(past=phases.Past(spent=at, released=phases.Released() as said)) if (
+        case phases.Idle(past=phases.PartyHistory(spent=at, released=phases.SentRelease() as said)) if (
             place.round == at == said.round
         ):
             return shares.resend_release(phase, said)
         case (
-            phases.Working(round=at) | phases.Counted(round=at) | phases.Outside(past=phases.Past(spent=at))
+            phases.Working(round=at)
+            | phases.CountsReleased(round=at)
+            | phases.Idle(past=phases.PartyHistory(spent=at))
         ) if place.round == at:
             # Broadcast: a party outside the survivor set owes no shares.
             return phase, ()

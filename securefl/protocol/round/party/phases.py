@@ -2,10 +2,10 @@
 
 ::
 
-    Outside -> Informed -> Greeted -> Revealed -> Working -> (Endorsed ->) Outside      -> Ended
+    Idle -> ModelReceived -> HelloSent -> NonceRevealed -> Working -> (Endorsed ->) Idle -> Ended
 
-``Choosing`` precedes ``Greeted`` with task groups, ``Counted`` precedes ``Outside`` with hidden ones. A newer
-round's model leads from any phase to ``Informed``.
+``Choosing`` precedes ``HelloSent`` with task groups, ``CountsReleased`` precedes ``Idle`` with hidden ones.
+The model of a newer round leads from any phase to ``ModelReceived``.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from securefl.protocol.round.party import upload
 from securefl.protocol.round.shared import chain, charges, choices
 from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
 from securefl.protocol.round.shared.draw import Draw
-from securefl.protocol.round.shared.leakage import Question
+from securefl.protocol.round.shared.leakage import LedgerQuestion
 from securefl.protocol.round.shared.missing import Outcomes
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey
@@ -57,7 +57,7 @@ class PartyContext:
     """Rounds of this run with unknown outcome, from its account."""
     kept: tuple[clustering.Atom, ...] = ()
     """Known atoms of metrics, from its account; the party's own never changes."""
-    choice: choices.KeptChoice = choices.NO_CHOICE
+    choice: choices.LastChoice = choices.NO_CHOICE
     """Task group named before the start, from its journal."""
     identity: crypto.Identity | None = field(default=None, repr=False)
     """Opens messages sealed to this party, in verified rounds only."""
@@ -84,7 +84,7 @@ class PartyContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Verifying:
+class VerifiableRound:
     """A round that this party helped to open and may verify."""
 
     certified: chain.CertifiedRound
@@ -107,7 +107,7 @@ class Verifying:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class SentRelease:
     """Sealed shares as sent, for a later server that opens the same sums."""
 
     round: int
@@ -117,7 +117,7 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PartyHistory:
     """State that a party carries between rounds."""
 
     spent: int
@@ -141,11 +141,11 @@ class Past:
     """Outcomes of rounds with this server that still count, over all runs."""
     taken: tuple[int, ...] = ()
     """Rounds with unknown outcome that took the input, or for which the update waited."""
-    choice: choices.KeptChoice = choices.NO_CHOICE
+    choice: choices.LastChoice = choices.NO_CHOICE
     """Named task group, if kept (``groups.choice_epsilon``)."""
     link: chain.ChainLink | None = None
     """Last link of the chain of models seen confirmed."""
-    verifying: Verifying | None = None
+    verifying: VerifiableRound | None = None
     """Last round that can be verified."""
     seen: frozenset[bytes] = frozenset()
     """Digests of the models trained on, if the server is to name the best."""
@@ -156,7 +156,7 @@ class Past:
     disclose that the party could not choose."""
     announced: charges.SignedClaim | None = None
     """Link of the last announcement, as signed by the server."""
-    released: Released | None = None
+    released: SentRelease | None = None
     """Last shares sent; None with hidden groups, or before."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
@@ -165,17 +165,17 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Idle:
     """Phase between rounds, or while sitting one out."""
 
-    past: Past
+    past: PartyHistory
 
 
 @dataclass(frozen=True, slots=True)
-class Informed:
+class ModelReceived:
     """Phase between the round's model and the invitation."""
 
-    past: Past
+    past: PartyHistory
     round: int
     params: F32 = field(repr=False)
     model: bytes
@@ -186,7 +186,7 @@ class Informed:
 class Choosing:
     """Phase between the invitation and the choice of a task group."""
 
-    past: Past
+    past: PartyHistory
     round: int
     draw: int
     params: F32 = field(repr=False)
@@ -194,10 +194,10 @@ class Choosing:
 
 
 @dataclass(frozen=True, slots=True)
-class Greeted:
+class HelloSent:
     """Phase between the hello, with its commitment, and the announcement of all hellos."""
 
-    past: Past
+    past: PartyHistory
     round: int
     draw: int
     params: F32 = field(repr=False)
@@ -211,10 +211,10 @@ class Greeted:
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class NonceRevealed:
     """Phase between the reveal of the own nonce and all nonces."""
 
-    past: Past
+    past: PartyHistory
     round: int
     draw: int
     params: F32 = field(repr=False)
@@ -230,7 +230,7 @@ class Revealed:
 class Working:
     """Phase in the clusters, until the freeze: keys, shares, training, masked inputs."""
 
-    past: Past
+    past: PartyHistory
     round: int
     params: F32 = field(repr=False)
     model: bytes
@@ -245,7 +245,7 @@ class Working:
     """All clusters of the round as drawn, by digest of their updates' model."""
     counting: tuple[clustering.Atom, ...] | None = None
     """Parties that send metrics, in their fixed atoms; None if metrics ignore atoms."""
-    uploads: tuple[upload.Upload, ...] = ()
+    uploads: tuple[upload.EncodedUpdate, ...] = ()
     """Completed uploads by local work; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
@@ -277,13 +277,13 @@ class Working:
 class Endorsed:
     """Phase between the endorsement of the survivor set and the certificate."""
 
-    past: Past
-    after: Past
+    past: PartyHistory
+    after: PartyHistory
     """State after the release; momentum may start from the released update."""
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
-    question: Question
+    question: LedgerQuestion
     admission: leakage.Admission
     """Ledger's answer to ``question``: the sums that may be opened."""
     given: leakage.Given = field(repr=False)
@@ -294,14 +294,14 @@ class Endorsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountsReleased:
     """Phase between the release of hidden groups' counts and the opened counts."""
 
-    past: Past
+    past: PartyHistory
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
-    question: Question
+    question: LedgerQuestion
     seat: int = field(repr=False)
     """Seat that the party took."""
     slots: Mapping[ClusterKey, secure_sum.InputSent]
@@ -313,21 +313,21 @@ class Ended:
     """Phase after the end of the run."""
 
 
-RunningPhase = Informed | Choosing | Greeted | Revealed | Working | Endorsed | Counted
-PartyPhase = Outside | RunningPhase | Ended
+RunningPhase = ModelReceived | Choosing | HelloSent | NonceRevealed | Working | Endorsed | CountsReleased
+PartyPhase = Idle | RunningPhase | Ended
 
 
-def sit_out(phase: RunningPhase, past: Past | None = None) -> Outside:
+def sit_out(phase: RunningPhase, past: PartyHistory | None = None) -> Idle:
     """Leave the round with state ``past``, by default that of the phase."""
-    return Outside(replace(past or phase.past, spent=phase.round))
+    return Idle(replace(past or phase.past, spent=phase.round))
 
 
 def last_spent_round(phase: PartyPhase) -> int:
     """Return the last round that this party will not start again."""
     match phase:
-        case Outside() | Informed():
+        case Idle() | ModelReceived():
             return phase.past.spent
-        case Choosing() | Greeted() | Revealed() | Working() | Endorsed() | Counted():
+        case Choosing() | HelloSent() | NonceRevealed() | Working() | Endorsed() | CountsReleased():
             return phase.round
         case Ended():
             return 2**31

@@ -95,7 +95,7 @@ def _state_after_release(
     certified: CertifiedRound | None,
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
-) -> phases.Past:
+) -> phases.PartyHistory:
     """Return the party's state after its release."""
     after = record_release(ctx, phase.past, phase.round)
     after = replace(after, given=join_releases(after.given, given))
@@ -110,7 +110,8 @@ def _state_after_release(
             commitments=tuple(certified.commitments.values()),
         )
         after = replace(
-            after, verifying=phases.Verifying(certified, phase.params, sums, record, values=phase.past.values)
+            after,
+            verifying=phases.VerifiableRound(certified, phase.params, sums, record, values=phase.past.values),
         )
     if carrying.has_carry(ctx.plan, "own") and ctx.me in survivors:
         after = replace(
@@ -192,10 +193,10 @@ def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -
 
 def _ledger_question(
     ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]
-) -> leakage.Question:
+) -> leakage.LedgerQuestion:
     """Return the question to the ledger: all published limits, and this party's own."""
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
-    return leakage.Question(
+    return leakage.LedgerQuestion(
         phase.round,
         phase.assignment,
         survivors,
@@ -204,7 +205,9 @@ def _ledger_question(
     )
 
 
-def _reason_from_repeats(ctx: phases.PartyContext, past: phases.Past, now: Given, round_: int) -> str | None:
+def _reason_from_repeats(
+    ctx: phases.PartyContext, past: phases.PartyHistory, now: Given, round_: int
+) -> str | None:
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
     Only the party's own account counts. Accounts differ, so it sits out and the certificate stays. Honest

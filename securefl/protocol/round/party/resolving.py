@@ -33,8 +33,8 @@ def drawn_clusters_of(
 
 
 def record_input(
-    ctx: phases.PartyContext, past: phases.Past, round_: int, drawn: leakage.Given
-) -> phases.Past:
+    ctx: phases.PartyContext, past: phases.PartyHistory, round_: int, drawn: leakage.Given
+) -> phases.PartyHistory:
     """Return the state of a party about to send its masked input of a round."""
     one = leakage.UnresolvedRound(
         ctx.plan.run, round_, drawn, max_silent_members(ctx.plan), frozenset({ctx.me})
@@ -42,14 +42,16 @@ def record_input(
     return record_taken_round(ctx, replace(past, unresolved=(*past.unresolved, one)), round_)
 
 
-def record_taken_round(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
+def record_taken_round(
+    ctx: phases.PartyContext, past: phases.PartyHistory, round_: int
+) -> phases.PartyHistory:
     """Return the state of a party that watches the chain of models, if any, for a round."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
     return replace(past, taken=(*past.taken, round_))
 
 
-def record_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> phases.Past:
+def record_release(ctx: phases.PartyContext, past: phases.PartyHistory, round_: int) -> phases.PartyHistory:
     """Return the state of a party that releases a round's shares, and so knows its sums."""
     return replace(
         past,
@@ -58,7 +60,7 @@ def record_release(ctx: phases.PartyContext, past: phases.Past, round_: int) -> 
     )
 
 
-def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given) -> bool:
+def is_blocked(ctx: phases.PartyContext, past: phases.PartyHistory, drawn: leakage.Given) -> bool:
     """Return True if the party must not send its update: one on the same model may have been opened.
 
     Accounted noise is fresh each round, so combined sums cost no more.
@@ -69,7 +71,7 @@ def is_blocked(ctx: phases.PartyContext, past: phases.Past, drawn: leakage.Given
     return not own.isdisjoint(leakage.unresolved_models(past.unresolved, ctx.me))
 
 
-def with_statements(past: phases.Past, hello: messages.Hello) -> messages.Hello:
+def with_statements(past: phases.PartyHistory, hello: messages.Hello) -> messages.Hello:
     """Return the hello with the rounds in which this party has released nothing.
 
     It can no longer release: the keys to its share boxes existed only in the phase that it left.
@@ -84,8 +86,8 @@ def with_statements(past: phases.Past, hello: messages.Hello) -> messages.Hello:
 
 
 def apply_statements(
-    ctx: phases.PartyContext, past: phases.Past, hellos: Mapping[PartyId, messages.Hello]
-) -> tuple[phases.Past, Effects]:
+    ctx: phases.PartyContext, past: phases.PartyHistory, hellos: Mapping[PartyId, messages.Hello]
+) -> tuple[phases.PartyHistory, Effects]:
     """Read the statements of all hellos; enter the clusters that they close.
 
     If all of the party's clusters of a round are closed, its updates count as not released.
@@ -116,8 +118,8 @@ def apply_statements(
 
 
 def count_missing(
-    ctx: phases.PartyContext, past: phases.Past, known: ChainLink | None, link: ChainLink
-) -> tuple[phases.Past, Effects]:
+    ctx: phases.PartyContext, past: phases.PartyHistory, known: ChainLink | None, link: ChainLink
+) -> tuple[phases.PartyHistory, Effects]:
     """Determine which rounds with this party's input are missing from the chain; enter them.
 
     ``known`` is the last link seen confirmed before (None if unknown), ``link`` the last one now.

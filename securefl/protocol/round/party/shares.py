@@ -25,10 +25,10 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
         message, effects = _seal_shares(
             ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
         )
-        said = phases.Released(phase.round, message, outside.past.leader)
-        return phases.Outside(replace(outside.past, released=said)), effects
+        said = phases.SentRelease(phase.round, message, outside.past.leader)
+        return phases.Idle(replace(outside.past, released=said)), effects
     counts = {key: i for key, i in phase.instances.items() if key[0] == clustering.COUNTS}
-    waiting = phases.Counted(
+    waiting = phases.CountsReleased(
         outside.past,
         phase.round,
         phase.statement,
@@ -41,17 +41,17 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
     return waiting, effects
 
 
-def resend_release(phase: phases.Outside, said: phases.Released) -> tuple[phases.Outside, reports.Effects]:
+def resend_release(phase: phases.Idle, said: phases.SentRelease) -> tuple[phases.Idle, reports.Effects]:
     """Resend the same sealed shares to a later server, once to each."""
     leader = phase.past.leader
     if leader == said.leader:
         return phase, ()
     past = replace(phase.past, released=replace(said, leader=leader))
-    return phases.Outside(past), (kernel.Send(SERVER, kernel.Place(said.round), said.message),)
+    return phases.Idle(past), (kernel.Send(SERVER, kernel.Place(said.round), said.message),)
 
 
 def on_counts(
-    ctx: phases.PartyContext, phase: phases.Counted, place: kernel.Place, message: messages.SlotCounts
+    ctx: phases.PartyContext, phase: phases.CountsReleased, place: kernel.Place, message: messages.SlotCounts
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Release the slots of the own cluster that have as many members as each party requires.
 
@@ -71,7 +71,7 @@ def on_counts(
     cluster = next(iter(phase.slots))[1]
     told = kernel.Report(reports.SlotsCounted(phase.round, cluster, counts, slots, message.seats))
     chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
-    outside = phases.Outside(phase.past)
+    outside = phases.Idle(phase.past)
     if not chosen:
         return outside, (told,)
     statement = slots_statement(phase.statement, message.seats)

@@ -11,7 +11,7 @@ from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round.party import draw, phases
 from securefl.protocol.round.party.resolving import record_input
-from securefl.protocol.round.party.upload import Occasion, make_upload
+from securefl.protocol.round.party.upload import UpdateId, make_upload
 from securefl.protocol.round.shared import metric_atoms, randomness, reports
 from securefl.protocol.round.shared.groups import model_of
 from securefl.protocol.round.shared.slots import draw_seat, slot_uploads
@@ -68,7 +68,7 @@ def on_trained(
     entropy = randomness.update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
         ctx.plan,
-        Occasion(phase.round, work, own, phase.assignment.clusters, phase.past.values),
+        UpdateId(phase.round, work, own, phase.assignment.clusters, phase.past.values),
         update,
         phase.weights[ctx.me],
         entropy,

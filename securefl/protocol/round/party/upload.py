@@ -19,7 +19,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Occasion:
+class UpdateId:
     """Public facts of an update, for the seams."""
 
     round: int
@@ -33,22 +33,22 @@ class Occasion:
     """Announced values of the round."""
 
 
-def _update_unchanged(update: F64, _occasion: Occasion) -> F64:
+def _update_unchanged(update: F64, _occasion: UpdateId) -> F64:
     return update
 
 
-def _clip(update: F64, bound: float | None, _occasion: Occasion) -> F64:
+def _clip(update: F64, bound: float | None, _occasion: UpdateId) -> F64:
     return encoding.clip_l2(update, bound)
 
 
-def _round_to_grid(plan: RunPlan, values: F64, entropy: Entropy, _occasion: Occasion) -> encoding.Encoded:
+def _round_to_grid(plan: RunPlan, values: F64, entropy: Entropy, _occasion: UpdateId) -> encoding.Encoded:
     mechanism = plan.mechanism
     if mechanism is None:
         return plan.fixed_point.encode(values, entropy)
     return mechanism.encode(plan.fixed_point, values, entropy)
 
 
-def _noise_unchanged(noise: I64, _occasion: Occasion) -> I64:
+def _noise_unchanged(noise: I64, _occasion: UpdateId) -> I64:
     return noise
 
 
@@ -56,7 +56,7 @@ def _no_component_left_out(_certain: int, _round: int) -> int:
     return 0
 
 
-def _encoded_unchanged(values: I64, _occasion: Occasion) -> I64:
+def _encoded_unchanged(values: I64, _occasion: UpdateId) -> I64:
     return values
 
 
@@ -64,11 +64,11 @@ def _shares_unchanged(shares: messages.ReleasedShares, _round: int) -> messages.
     return shares
 
 
-def _metrics_unchanged(said: F64, _occasion: Occasion) -> F64:
+def _metrics_unchanged(said: F64, _occasion: UpdateId) -> F64:
     return said
 
 
-Encode = Callable[[RunPlan, F64, Entropy, Occasion], encoding.Encoded]
+Encode = Callable[[RunPlan, F64, Entropy, UpdateId], encoding.Encoded]
 """Rounding of an update to integers: the seam ``encode``."""
 
 
@@ -76,20 +76,20 @@ Encode = Callable[[RunPlan, F64, Entropy, Occasion], encoding.Encoded]
 class Seams:
     """Points of a party's contribution at which a behaviour may deviate."""
 
-    update: Callable[[F64, Occasion], F64] = _update_unchanged
+    update: Callable[[F64, UpdateId], F64] = _update_unchanged
     """f64 update before the clip, shape (d,)."""
-    clip: Callable[[F64, float | None, Occasion], F64] = _clip
+    clip: Callable[[F64, float | None, UpdateId], F64] = _clip
     """Clip: update and the scenario's L2 bound, None for no bound."""
     encode: Encode = _round_to_grid
     """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
-    noise: Callable[[I64, Occasion], I64] = _noise_unchanged
+    noise: Callable[[I64, UpdateId], I64] = _noise_unchanged
     """Privacy noise about to be added, i64 steps; not called without noise."""
     without: Callable[[int, int], int] = _no_component_left_out
     """Number of leading components of removable noise to leave out, given those never removed, and the
     round."""
-    encoded: Callable[[I64, Occasion], I64] = _encoded_unchanged
+    encoded: Callable[[I64, UpdateId], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
-    said: Callable[[F64, Occasion], F64] = _metrics_unchanged
+    said: Callable[[F64, UpdateId], F64] = _metrics_unchanged
     """f64 metrics of the received model, in samples; not called without metrics."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
     """Shares about to be sealed to the server, and the round."""
@@ -99,7 +99,7 @@ HONEST = Seams()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Upload:
+class EncodedUpdate:
     """One encoded update for all attempts and, without ``new_work``, all reclusterings."""
 
     ring: Ring
@@ -112,8 +112,8 @@ class Upload:
 
 
 def make_upload(
-    plan: RunPlan, occasion: Occasion, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
-) -> Upload:
+    plan: RunPlan, occasion: UpdateId, update: F64, weight: float, entropy: Entropy, seams: Seams = HONEST
+) -> EncodedUpdate:
     """Encode an update, f64 ``(d + w,)``: change of the parameters, then metrics of the received model.
 
     ``weight`` is public, in (0, 1]. Rounding and noise are drawn once from ``entropy``, of this party, round
@@ -133,4 +133,4 @@ def make_upload(
     metrics, bits = update[plan.length :], plan.limits.ring_bits
     said = seams.said(metrics, occasion) if metrics.size else metrics
     words = catalogue.encode_words(plan.scenario, bits, Contribution(sent, said, occasion.values), entropy)
-    return Upload(encoding.to_ring(np.concatenate((values, *words)), bits), encoded.saturated)
+    return EncodedUpdate(encoding.to_ring(np.concatenate((values, *words)), bits), encoded.saturated)

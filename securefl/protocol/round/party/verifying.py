@@ -14,16 +14,16 @@ from securefl.protocol.round.shared.repeating import RoundingError, check_claim,
 from securefl.protocol.round.shared.statement import proof_context
 
 
-class UnsignedError(PeerError):
+class UnsignedProofError(PeerError):
     """A proof that the server has not signed, so that its contents prove nothing."""
 
 
 def on_proof(
     ctx: phases.PartyContext,
-    past: phases.Past,
+    past: phases.PartyHistory,
     place: kernel.Place,
     message: messages.OpeningProof | messages.StepProof,
-) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
+) -> tuple[phases.PartyHistory, tuple[reports.RunEffect, ...]]:
     """Repeat an opening or the step, and attest the result.
 
     Raises:
@@ -40,7 +40,7 @@ def on_proof(
         else:
             signed, contents, repeat = _read_step_proof(ctx, verifying, last, link, place, message)
     except PeerError as error:
-        raise UnsignedError(error.culprit, error.reason) from error
+        raise UnsignedProofError(error.culprit, error.reason) from error
     try:
         check_claim(verifying.certified, last, message.claim)
         _check_single_result(verifying, link)
@@ -57,8 +57,12 @@ def on_proof(
 
 
 def follow(
-    ctx: phases.PartyContext, past: phases.Past, place: kernel.Place, message: messages.Announce, model: bytes
-) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
+    ctx: phases.PartyContext,
+    past: phases.PartyHistory,
+    place: kernel.Place,
+    message: messages.Announce,
+    model: bytes,
+) -> tuple[phases.PartyHistory, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
     """Check the link that an announcement gives for the round's model, as far as possible.
 
     Returns:
@@ -80,8 +84,8 @@ def follow(
 
 
 def _check_link(
-    ctx: phases.PartyContext, past: phases.Past, message: messages.ChainedAnnounce, model: bytes
-) -> tuple[phases.Past, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
+    ctx: phases.PartyContext, past: phases.PartyHistory, message: messages.ChainedAnnounce, model: bytes
+) -> tuple[phases.PartyHistory, chain.ChainLink, bool, tuple[reports.RunEffect, ...]]:
     link = chain.link_of(ctx.plan.run, message.claim)
     if message.claim.model != model:
         raise PeerError(SERVER, "starts a round with a model outside the verified chain")
@@ -103,8 +107,8 @@ def _check_link(
 
 
 def accept_link(
-    past: phases.Past, link: chain.ChainLink
-) -> tuple[phases.Past, tuple[reports.RunEffect, ...]]:
+    past: phases.PartyHistory, link: chain.ChainLink
+) -> tuple[phases.PartyHistory, tuple[reports.RunEffect, ...]]:
     """Accept a link as confirmed, durably before it is sent."""
     after = replace(past, link=link, verifying=None)
     round_ = max(link.claim.round, 0)
@@ -125,7 +129,7 @@ def is_vouched_for(
     return saying > ctx.plan.scenario.secure_sum.colluders
 
 
-def _check_single_result(verifying: phases.Verifying, link: chain.ChainLink) -> None:
+def _check_single_result(verifying: phases.VerifiableRound, link: chain.ChainLink) -> None:
     if verifying.attested not in {b"", link.root}:
         raise PeerError(SERVER, f"signed two results of round {link.claim.round}")
 
@@ -147,7 +151,7 @@ _Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
 
 def _read_opening_proof(
     ctx: phases.PartyContext,
-    verifying: phases.Verifying,
+    verifying: phases.VerifiableRound,
     link: chain.ChainLink,
     place: kernel.Place,
     message: messages.OpeningProof,
@@ -170,7 +174,7 @@ def _read_opening_proof(
 
 def _read_step_proof(
     ctx: phases.PartyContext,
-    verifying: phases.Verifying,
+    verifying: phases.VerifiableRound,
     last: chain.ChainLink,
     link: chain.ChainLink,
     place: kernel.Place,

@@ -45,7 +45,7 @@ def freeze(
     survivors = eligible_survivors(ctx, phase)
     if plan.limits.quorum is not None and len(survivors) < plan.limits.quorum:
         survivors = frozenset()  # no party would release
-    question = leakage.Question(
+    question = leakage.LedgerQuestion(
         standing.round, view.assignment, survivors, view.limits, clustering.sums_apart(plan.scenario)
     )
     admission = question.answer()
@@ -75,7 +75,7 @@ def freeze(
     return releasing, (*kept, *effects, kernel.Report(reports.StepReached(standing.round, "release")))
 
 
-def _freeze_messages(standing: phases.Standing, frozen: phases.Frozen) -> reports.Effects:
+def _freeze_messages(standing: phases.ServerState, frozen: phases.Frozen) -> reports.Effects:
     attempts = tuple(
         messages.InstanceAttempt(reclustering=r, cluster=j, attempt=i.setup.instance.attempt)
         for (r, j), i in sorted(frozen.instances.items())

@@ -21,7 +21,7 @@ from securefl.protocol.round.shared.lateness import late_reason
 
 
 def begin_round(
-    ctx: phases.ServerContext, standing: phases.Standing, now: float
+    ctx: phases.ServerContext, standing: phases.ServerState, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Send the model and an invitation to all, unless the round is void or the server pauses."""
     if standing.session.pausing:
@@ -41,7 +41,7 @@ def begin_round(
     )
 
 
-def model_message(standing: phases.Standing) -> messages.ModelAnnounce:
+def model_message(standing: phases.ServerState) -> messages.ModelAnnounce:
     """Return the message with the models that the round starts from."""
     return messages.ModelAnnounce(params=statement.sent_model(standing.params))
 
@@ -60,17 +60,17 @@ def invitation(
 
 def invite(
     ctx: phases.ServerContext,
-    standing: phases.Standing,
+    standing: phases.ServerState,
     draw: int,
     model: bytes,
     excluded: frozenset[PartyId],
     now: float,
-) -> tuple[phases.Greeting, reports.Effects]:
+) -> tuple[phases.CollectingHellos, reports.Effects]:
     """Request hellos with fresh commitments."""
     message = invitation(ctx, model, excluded, standing.values)
     standing = replace(standing, session=replace(standing.session, pace=Pace(now)))
     deadline = now + ctx.plan.scenario.deadlines.quorum
-    return phases.Greeting(standing, draw, model, excluded, {}, deadline), (
+    return phases.CollectingHellos(standing, draw, model, excluded, {}, deadline), (
         kernel.Report(reports.StepReached(standing.round, "hello")),
         kernel.Send(EVERYONE, kernel.Place(standing.round, attempt=draw), message),
         kernel.AwaitSent(standing.round, draw),
@@ -78,8 +78,8 @@ def invite(
 
 
 def on_all_sent(
-    ctx: phases.ServerContext, phase: phases.Greeting, event: kernel.AllSent
-) -> tuple[phases.Greeting, reports.Effects]:
+    ctx: phases.ServerContext, phase: phases.CollectingHellos, event: kernel.AllSent
+) -> tuple[phases.CollectingHellos, reports.Effects]:
     """Start the deadline of hellos once the model is sent, which may take long."""
     if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
@@ -88,8 +88,8 @@ def on_all_sent(
 
 
 def resend_invitation(
-    ctx: phases.ServerContext, phase: phases.Greeting, party: PartyId
-) -> tuple[phases.Greeting, reports.Effects]:
+    ctx: phases.ServerContext, phase: phases.CollectingHellos, party: PartyId
+) -> tuple[phases.CollectingHellos, reports.Effects]:
     """Resend the round's model and invitation, once, to a party that started since.
 
     Otherwise each short message would be answered with a model.
@@ -112,12 +112,12 @@ def resend_invitation(
 
 def on_hello(
     ctx: phases.ServerContext,
-    phase: phases.Greeting,
+    phase: phases.CollectingHellos,
     sender: PartyId,
     place: kernel.Place,
     message: messages.Hello,
     signed: bytes,
-) -> phases.Greeting:
+) -> phases.CollectingHellos:
     """Accept a hello.
 
     Raises:
@@ -146,7 +146,7 @@ def on_hello(
 
 
 def close_hellos(
-    ctx: phases.ServerContext, phase: phases.Greeting, now: float
+    ctx: phases.ServerContext, phase: phases.CollectingHellos, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Announce all hellos, or skip the round if there are too few."""
     present = sorted(phase.hellos)
@@ -170,7 +170,7 @@ def close_hellos(
         late=late,
         quorum=replace(phase.standing.quorum, present=len(present), lone_rounds=0, lone_seconds=0.0),
     )
-    revealing = phases.Revealing(
+    revealing = phases.CollectingNonces(
         standing,
         phase.draw,
         phase.model,
@@ -189,7 +189,11 @@ def close_hellos(
 
 
 def _wait_for_quorum(
-    ctx: phases.ServerContext, phase: phases.Greeting, present: tuple[PartyId, ...], reason: str, now: float
+    ctx: phases.ServerContext,
+    phase: phases.CollectingHellos,
+    present: tuple[PartyId, ...],
+    reason: str,
+    now: float,
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Wait for more parties, longer in each further round with too few."""
     waits = phase.waits + 1
@@ -208,12 +212,12 @@ def _wait_for_quorum(
 
 def on_reveal(
     ctx: phases.ServerContext,
-    phase: phases.Revealing,
+    phase: phases.CollectingNonces,
     sender: PartyId,
     place: kernel.Place,
     message: messages.Reveal,
     signed: bytes,
-) -> phases.Revealing:
+) -> phases.CollectingNonces:
     """Accept a nonce.
 
     Raises:
@@ -231,7 +235,7 @@ def on_reveal(
 
 
 def close_reveals(
-    ctx: phases.ServerContext, phase: phases.Revealing, now: float
+    ctx: phases.ServerContext, phase: phases.CollectingNonces, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Relay all nonces and start the instances, or void the draw if a nonce is missing."""
     withheld = tuple(sorted(phase.hellos.keys() - phase.reveals.keys()))
@@ -276,7 +280,7 @@ def close_reveals(
 
 
 def _redraw(
-    ctx: phases.ServerContext, phase: phases.Revealing, withheld: tuple[PartyId, ...], now: float
+    ctx: phases.ServerContext, phase: phases.CollectingNonces, withheld: tuple[PartyId, ...], now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     round_, standing = phase.standing.round, phase.standing
     suspicion = lost_bets(ctx.plan, standing.suspicion, phase.draw, phase.hellos)
@@ -293,7 +297,7 @@ def _redraw(
 
 def skip_round(
     ctx: phases.ServerContext,
-    standing: phases.Standing,
+    standing: phases.ServerState,
     present: tuple[PartyId, ...],
     reason: str,
     *,

@@ -32,7 +32,7 @@ def on_join(
     if not isinstance(message, messages.JoinRun):
         return phase, ()
     if isinstance(phase, phases.Joining):
-        stated = {**phase.stated, sender: phases.Stated(wire.epoch_of(message.leader), message.round)}
+        stated = {**phase.stated, sender: phases.StatedProgress(wire.epoch_of(message.leader), message.round)}
         return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
     standing = resuming.record_progress(ctx, phase, sender, message.round)
     if isinstance(standing, kernel.Aborted):
@@ -103,7 +103,7 @@ def close_joining(
 
 
 def _start_or_continue(
-    ctx: phases.ServerContext, standing: phases.Standing, now: float
+    ctx: phases.ServerContext, standing: phases.ServerState, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Start, or continue an earlier server's work: request shares, test a model, await verifiers."""
     if ctx.resumed is not None:

@@ -25,7 +25,13 @@ from securefl.protocol.round.shared.budget import spent_parties
 from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.reports import Effects
 
-_STEPS = (phases.Joining, phases.Greeting, phases.Revealing, phases.Certifying, phases.Releasing)
+_STEPS = (
+    phases.Joining,
+    phases.CollectingHellos,
+    phases.CollectingNonces,
+    phases.Certifying,
+    phases.Releasing,
+)
 """Phases in which parties answer one by one, outside of sums."""
 
 
@@ -53,7 +59,7 @@ class ServerMachine:
         """Return the state of a new run: no epoch, before the first round."""
         ctx = self._ctx
         moments = server_optimisers.first_moments(ctx.plan.optimiser, ctx.plan.total_parameters)
-        standing = phases.Standing(0, ctx.initial, moments, values=ctx.plan.first_values)
+        standing = phases.ServerState(0, ctx.initial, moments, values=ctx.plan.first_values)
         first = chain.first_link(ctx.plan, ctx.initial)
         standing = (
             standing
@@ -106,7 +112,7 @@ class ServerMachine:
         """Handle the result of the server's own work, if still needed."""
         ctx = self._ctx
         match event, phase:
-            case kernel.AllSent(), phases.Greeting():
+            case kernel.AllSent(), phases.CollectingHellos():
                 return gather.on_all_sent(ctx, phase, event)
             case kernel.Consulted(), phases.Consulting() if event.round == phase.standing.round:
                 return opening.on_consulted(ctx, phase, event)
@@ -170,9 +176,9 @@ class ServerMachine:
         after: phases.RunningPhase
         effects: Effects = ()
         match event.message, phase:
-            case messages.Hello() as message, phases.Greeting():
+            case messages.Hello() as message, phases.CollectingHellos():
                 after = gather.on_hello(ctx, phase, sender, place, message, event.signed)
-            case messages.Reveal() as message, phases.Revealing():
+            case messages.Reveal() as message, phases.CollectingNonces():
                 after = gather.on_reveal(ctx, phase, sender, place, message, event.signed)
             case messages.Endorse() as message, phases.Certifying():
                 after = opening.on_endorse(phase, sender, place, message, event.signed)
@@ -204,7 +210,7 @@ class ServerMachine:
     ) -> tuple[phases.ServerPhase, Effects]:
         if isinstance(message, messages.Here):
             started = message.connection == 1
-            if not started or not isinstance(phase, phases.Greeting):
+            if not started or not isinstance(phase, phases.CollectingHellos):
                 return phase, ()
             return gather.resend_invitation(self._ctx, phase, sender)
         return on_join(self._ctx, phase, sender, message)
@@ -245,20 +251,28 @@ class ServerMachine:
 
     def _step_end(
         self,
-        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+        phase: phases.Joining
+        | phases.CollectingHellos
+        | phases.CollectingNonces
+        | phases.Certifying
+        | phases.Releasing,
         missing: Collection[PartyId],
     ) -> float:
         """Return the latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
         # A party with a spent privacy budget sends no hello, which is no hint.
-        spent = spent_parties(plan, standing.releases) if isinstance(phase, phases.Greeting) else frozenset()
+        spent = (
+            spent_parties(plan, standing.releases)
+            if isinstance(phase, phases.CollectingHellos)
+            else frozenset()
+        )
         if missing and spent.issuperset(missing):
             return min(
                 phase.deadline,
                 max(standing.session.pace.began, standing.session.pace.last) + waiting.GRACE_SECONDS,
             )
         asked = len(missing) + len(_answers(phase))
-        if isinstance(phase, phases.Greeting):
+        if isinstance(phase, phases.CollectingHellos):
             asked = standing.quorum.present or asked
         least, late = waiting.least_answers(plan, asked), standing.late | spent
         return waiting.step_end(
@@ -267,14 +281,18 @@ class ServerMachine:
 
     def _missing(
         self,
-        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+        phase: phases.Joining
+        | phases.CollectingHellos
+        | phases.CollectingNonces
+        | phases.Certifying
+        | phases.Releasing,
     ) -> Collection[PartyId]:
         match phase:
             case phases.Joining():
                 return expected_participants(self._ctx.plan) - phase.joined
-            case phases.Greeting():
+            case phases.CollectingHellos():
                 return self._ctx.plan.roster.parties.keys() - phase.hellos.keys() - phase.excluded
-            case phases.Revealing():
+            case phases.CollectingNonces():
                 return phase.hellos.keys() - phase.reveals.keys()
             case phases.Certifying():
                 return phase.frozen.survivors - phase.endorsements.keys()
@@ -285,15 +303,19 @@ class ServerMachine:
 
     def _close(
         self,
-        phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+        phase: phases.Joining
+        | phases.CollectingHellos
+        | phases.CollectingNonces
+        | phases.Certifying
+        | phases.Releasing,
         now: float,
     ) -> tuple[phases.ServerPhase, Effects]:
         match phase:
             case phases.Joining():
                 return close_joining(self._ctx, phase, now)
-            case phases.Greeting():
+            case phases.CollectingHellos():
                 return gather.close_hellos(self._ctx, phase, now)
-            case phases.Revealing():
+            case phases.CollectingNonces():
                 return gather.close_reveals(self._ctx, phase, now)
             case phases.Certifying():
                 return opening.close_certifying(self._ctx, phase, now)
@@ -342,7 +364,7 @@ def _request_pause(
     phase: phases.RunningPhase, event: kernel.PauseAsked
 ) -> tuple[phases.ServerPhase, Effects]:
     """Stop at once if that costs no round, else before the next round."""
-    if isinstance(phase, phases.Joining) or (isinstance(phase, phases.Greeting) and not phase.draw):
+    if isinstance(phase, phases.Joining) or (isinstance(phase, phases.CollectingHellos) and not phase.draw):
         return resuming.pause(event.reason)
     return replace(
         phase, standing=replace(phase.standing, session=replace(phase.standing.session, pausing=event.reason))
@@ -350,15 +372,19 @@ def _request_pause(
 
 
 def _answers(
-    phase: phases.Joining | phases.Greeting | phases.Revealing | phases.Certifying | phases.Releasing,
+    phase: phases.Joining
+    | phases.CollectingHellos
+    | phases.CollectingNonces
+    | phases.Certifying
+    | phases.Releasing,
 ) -> Collection[PartyId]:
     """Return the parties that have answered the step."""
     match phase:
         case phases.Joining():
             return phase.joined
-        case phases.Greeting():
+        case phases.CollectingHellos():
             return phase.hellos
-        case phases.Revealing():
+        case phases.CollectingNonces():
             return phase.reveals
         case phases.Certifying():
             return phase.endorsements

@@ -67,7 +67,7 @@ def request_slots(
 
 def unmask_all(
     ctx: phases.ServerContext, phase: phases.Releasing
-) -> tuple[proving.Unmasked, reports.Effects]:
+) -> tuple[proving.OpenedSums, reports.Effects]:
     """Open each due sum that has enough releases; report the lost ones."""
     frozen, round_, server = phase.frozen, phase.standing.round, ctx.plan.sums.server
     sums: list[stacking.ClusterSum] = []
@@ -104,7 +104,7 @@ def unmask_all(
             opened_by[key] = secrets
         if not is_count_instance(ctx.plan, key):
             effects.append(kernel.Report(reports.SumOpened(round_, opened)))
-    return proving.Unmasked(tuple(sums), opened_by), tuple(effects)
+    return proving.OpenedSums(tuple(sums), opened_by), tuple(effects)
 
 
 def _open_sum(
@@ -246,7 +246,7 @@ def close_releasing(
         asking, more = request_slots(ctx, phase, unmasked.sums, now)
         if asking.awaited_parties:
             return asking, (*effects, *more)
-        phase, unmasked, effects = asking, proving.Unmasked(), (*effects, *more)
+        phase, unmasked, effects = asking, proving.OpenedSums(), (*effects, *more)
     # Committed shares that open no sum are their owner's fault alone.
     wrong = {PartyId(one.culprit) for one in effects if isinstance(one, kernel.Reject) and one.evidence}
     secure, lost = ctx.plan.scenario.secure_sum, len(phase.frozen.instances) - len(unmasked.sums)
@@ -254,7 +254,7 @@ def close_releasing(
         # The server must not choose a subset: all certified sums count, or there is no step.
         reason = f"{text.count(lost, 'certified sum')} could not be opened, but the model needs all of them"
         unmasked, effects = (
-            proving.Unmasked(),
+            proving.OpenedSums(),
             (*effects, kernel.Report(reports.ClaimRefused(phase.standing.round, reason))),
         )
     evaluating, more = _close_opened(ctx, phase, unmasked)
@@ -264,7 +264,7 @@ def close_releasing(
             *effects,
             kernel.Report(reports.ClaimRefused(phase.standing.round, proving.CLAIMED_OTHERWISE)),
         )
-        evaluating, more = _close_opened(ctx, phase, proving.Unmasked())
+        evaluating, more = _close_opened(ctx, phase, proving.OpenedSums())
     ctx.store.discard_all()
     if wrong:
         # A fault costs at most this round, and each culprit one round of the run.
@@ -279,7 +279,7 @@ def close_releasing(
 
 
 def _close_opened(
-    ctx: phases.ServerContext, phase: phases.Releasing, unmasked: proving.Unmasked
+    ctx: phases.ServerContext, phase: phases.Releasing, unmasked: proving.OpenedSums
 ) -> tuple[phases.Evaluating | phases.Consulting, reports.Effects]:
     totals = None if phase.counts is None else slots.slot_totals(phase.counts)
     opened = OpenedRound(phase.view.drawn, phase.frozen.survivors, unmasked.sums, totals)
@@ -319,7 +319,7 @@ def on_consulted(
 
 def _step(
     ctx: phases.ServerContext,
-    standing: phases.Standing,
+    standing: phases.ServerState,
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[phases.Evaluating, reports.Effects]:
@@ -394,7 +394,7 @@ def close_attesting(
 
 
 def _end(
-    standing: phases.Standing, outcome: kernel.Finished | kernel.Aborted
+    standing: phases.ServerState, outcome: kernel.Finished | kernel.Aborted
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     final = kernel.Report(reports.ModelFinal(standing.round, standing.params))
     if isinstance(outcome, kernel.Aborted):

@@ -58,10 +58,10 @@ class Checkpoint:
 
     epoch: int
     """Last epoch that the server led."""
-    standing: Standing
+    standing: ServerState
     done: reports.RoundDone | None = None
     """Report of a round whose model is to be tested; None if a round is to start."""
-    certified: Certified | None = None
+    certified: StoredOpening | None = None
     """Round whose shares were requested; None for none."""
     norm: float | None = None
     """L2 norm of the update behind ``done``; None without one."""
@@ -88,7 +88,7 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedProgress:
     """Progress that a joining party reports."""
 
     epoch: int
@@ -96,12 +96,12 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingClaim:
     """A claim that is not confirmed yet."""
 
     link: ChainLink
     certified: CertifiedRound
-    before: Standing
+    before: ServerState
     """State to return to if the claim is not confirmed."""
     asked: Mapping[kernel.Place, frozenset[PartyId]]
     """Parties to attest each sum and the step."""
@@ -110,7 +110,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class BestSoFar:
+class BestOfRun:
     """Best model so far by ``stop.metric``."""
 
     round: int
@@ -150,7 +150,7 @@ class ServerSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Quorum(FeatureSlot):
+class Attendance(FeatureSlot):
     """Attendance of the last rounds."""
 
     present: int = 0
@@ -168,7 +168,7 @@ class ModelProgress(FeatureSlot):
     best_accuracy: float = -1.0
     stale_rounds: int = 0
     """Rounds since the best accuracy, or the best value of ``stop.metric``."""
-    best: BestSoFar | None = None
+    best: BestOfRun | None = None
     """With ``stop.metric``: the best model that sites have evaluated."""
     unused_rounds: int = 0
     """Rounds whose ``stop.metric`` had too much noise to be used."""
@@ -180,12 +180,12 @@ class Claims(FeatureSlot):
 
     chain: Attested | None = None
     """Last confirmed link of the chain of models."""
-    pending: Pending | None = None
+    pending: PendingClaim | None = None
     """Claim of the last round, until confirmed or void."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServerState:
     """State that the server carries between rounds: core fields, and a slot per feature."""
 
     # In the order of the parts of a checkpoint file.
@@ -213,7 +213,7 @@ class Standing:
     """Slot of exclusion: parties that cost a sum by another secret than advertised."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have sent nothing since."""
-    quorum: Quorum = field(default_factory=Quorum)
+    quorum: Attendance = field(default_factory=Attendance)
     claims: Claims = field(default_factory=Claims)
     """Slot of verified rounds."""
     epoch: int = 0
@@ -239,7 +239,7 @@ class Standing:
         return {name: getattr(getattr(self, slot) if slot else self, name) for name, (slot, _) in parts}
 
     @classmethod
-    def from_checkpoint(cls, lasting: Mapping[str, Any]) -> Standing:
+    def from_checkpoint(cls, lasting: Mapping[str, Any]) -> ServerState:
         """Return the state with these parts, and the others as in a new run."""
         slots: dict[str, dict[str, Any]] = {"": {}}
         for name, (slot, _) in cls.checkpoint_parts().items():
@@ -253,18 +253,18 @@ class Standing:
 class Joining:
     """Phase in which parties join."""
 
-    standing: Standing
+    standing: ServerState
     joined: frozenset[PartyId]
     deadline: float
-    stated: Mapping[PartyId, Stated] = field(default_factory=dict)
+    stated: Mapping[PartyId, StatedProgress] = field(default_factory=dict)
     """Progress that parties report."""
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class CollectingHellos:
     """Phase of collecting hellos, after the invitation."""
 
-    standing: Standing
+    standing: ServerState
     draw: int
     model: bytes
     excluded: frozenset[PartyId]
@@ -281,10 +281,10 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Revealing:
+class CollectingNonces:
     """Phase of collecting nonces, after the announcement."""
 
-    standing: Standing
+    standing: ServerState
     draw: int
     model: bytes
     excluded: frozenset[PartyId]
@@ -316,7 +316,7 @@ class RoundView:
 class Summing:
     """Phase of all R x c instances, each with its own step and deadline."""
 
-    standing: Standing
+    standing: ServerState
     view: RoundView
     instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase]
     deadlines: Mapping[reports.ClusterKey, float]
@@ -346,7 +346,7 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class StoredOpening:
     """A round whose shares were requested, and may be again after a restart."""
 
     view: RoundView
@@ -364,7 +364,7 @@ class Certified:
 class Certifying:
     """Phase of collecting endorsements of the survivor set."""
 
-    standing: Standing
+    standing: ServerState
     view: RoundView
     frozen: Frozen
     endorsements: Mapping[PartyId, tuple[messages.Endorse, bytes]] = field(repr=False)
@@ -375,7 +375,7 @@ class Certifying:
 class Releasing:
     """Phase of collecting released shares. The update is spent, whatever happens next."""
 
-    standing: Standing
+    standing: ServerState
     view: RoundView
     frozen: Frozen
     released: frozenset[PartyId]
@@ -402,7 +402,7 @@ class Releasing:
 class Consulting:
     """Phase of waiting for gradients of the server's own data, once the sums are open."""
 
-    standing: Standing
+    standing: ServerState
     opened: OpenedRound
     asked: tuple[int, ...]
     """Reclusterings in the order of the gradients."""
@@ -412,9 +412,9 @@ class Consulting:
 class Attesting:
     """Phase of waiting for attestations of the last round."""
 
-    standing: Standing
+    standing: ServerState
     deadline: float
-    then: Greeting | kernel.Finished | None
+    then: CollectingHellos | kernel.Finished | None
     """Next round, or the end, once they confirm. None in a restarted server, which then starts a round with
     this model or the one before."""
 
@@ -423,7 +423,7 @@ class Attesting:
 class Evaluating:
     """Phase of waiting for the accuracy of the new model."""
 
-    standing: Standing
+    standing: ServerState
     done: reports.RoundDone
     """Report of the round, without accuracy and loss."""
     norm: float | None = None
@@ -441,6 +441,14 @@ class Ended:
 
 
 RunningPhase = (
-    Joining | Greeting | Revealing | Summing | Certifying | Releasing | Consulting | Attesting | Evaluating
+    Joining
+    | CollectingHellos
+    | CollectingNonces
+    | Summing
+    | Certifying
+    | Releasing
+    | Consulting
+    | Attesting
+    | Evaluating
 )
 ServerPhase = RunningPhase | Ended

@@ -30,7 +30,7 @@ CLAIMED_OTHERWISE = "before it was started again the server claimed another outc
 
 
 @dataclass(frozen=True, slots=True)
-class Unmasked:
+class OpenedSums:
     """All opened sums of a round, and the secrets that opened them."""
 
     sums: tuple[ClusterSum, ...] = ()
@@ -44,12 +44,12 @@ def certified_of(view: phases.RoundView, frozen: phases.Frozen, round_: int) -> 
 
 def claim_step(
     ctx: phases.ServerContext,
-    before: phases.Standing,
-    after: phases.Standing,
+    before: phases.ServerState,
+    after: phases.ServerState,
     view: phases.RoundView,
     frozen: phases.Frozen,
-    unmasked: Unmasked,
-) -> tuple[phases.Standing, reports.Effects]:
+    unmasked: OpenedSums,
+) -> tuple[phases.ServerState, reports.Effects]:
     """Claim the result of a round, and prove it to its verifiers; journal it first.
 
     ``unmasked`` may lack only sums that may be lost.
@@ -77,14 +77,16 @@ def claim_step(
     asked: dict[kernel.Place, set[PartyId]] = {}
     for proof in proofs:
         asked.setdefault(proof.place, set()).add(proof.to)
-    pending = phases.Pending(link, certified, before, {place: frozenset(of) for place, of in asked.items()})
+    pending = phases.PendingClaim(
+        link, certified, before, {place: frozenset(of) for place, of in asked.items()}
+    )
     return replace(after, claims=replace(after.claims, pending=pending)), (
         kernel.Journal(round_, kernel.CLAIMED + link.root.hex()),
         *proofs,
     )
 
 
-def contradicts_earlier_claim(ctx: phases.ServerContext, standing: phases.Standing) -> bool:
+def contradicts_earlier_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> bool:
     """Return True if an earlier server claimed another result of the round."""
     resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
@@ -95,12 +97,12 @@ def contradicts_earlier_claim(ctx: phases.ServerContext, standing: phases.Standi
 
 def on_attest(
     ctx: phases.ServerContext,
-    standing: phases.Standing,
+    standing: phases.ServerState,
     sender: PartyId,
     place: kernel.Place,
     message: messages.Attest,
     signed: bytes,
-) -> phases.Standing:
+) -> phases.ServerState:
     """Accept a verifier's attestation.
 
     Raises:
@@ -122,12 +124,12 @@ def on_attest(
     return replace(standing, claims=replace(standing.claims, pending=replace(pending, attests=attests)))
 
 
-def missing_confirmations(ctx: phases.ServerContext, pending: phases.Pending) -> str | None:
+def missing_confirmations(ctx: phases.ServerContext, pending: phases.PendingClaim) -> str | None:
     """Return what the claim lacks, or None if it is confirmed."""
     return missing_attests(ctx.plan, pending.certified, pending.link.claim, pending.attests)
 
 
-def awaited_attests(ctx: phases.ServerContext, pending: phases.Pending) -> Collection[PartyId]:
+def awaited_attests(ctx: phases.ServerContext, pending: phases.PendingClaim) -> Collection[PartyId]:
     """Return the parties that the claim waits for; none once confirmed."""
     if missing_confirmations(ctx, pending) is None:
         return frozenset()
@@ -140,13 +142,13 @@ def attesting_time(ctx: phases.ServerContext) -> float:
     return allowed_seconds(ctx.plan, "verify")
 
 
-def confirmation_report(pending: phases.Pending) -> reports.ClaimConfirmed:
+def confirmation_report(pending: phases.PendingClaim) -> reports.ClaimConfirmed:
     """Return the report of a confirmed claim."""
     verifiers = {party for given in pending.attests.values() for party in given}
     return reports.ClaimConfirmed(pending.certified.round, pending.link.root, len(verifiers))
 
 
-def without_claim(standing: phases.Standing) -> phases.Standing:
+def without_claim(standing: phases.ServerState) -> phases.ServerState:
     """Return the state before the unconfirmed step."""
     pending = standing.claims.pending
     if pending is None:
@@ -165,7 +167,7 @@ def without_claim(standing: phases.Standing) -> phases.Standing:
     )
 
 
-def with_confirmed_claim(ctx: phases.ServerContext, standing: phases.Standing) -> phases.Standing:
+def with_confirmed_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> phases.ServerState:
     """Return the state with its claim as the last link, and only the attestations needed."""
     pending = standing.claims.pending
     if pending is None:
@@ -181,7 +183,7 @@ def with_confirmed_claim(ctx: phases.ServerContext, standing: phases.Standing) -
 
 
 def with_chain(
-    ctx: phases.ServerContext, standing: phases.Standing, draw: int, announce: messages.Announce
+    ctx: phases.ServerContext, standing: phases.ServerState, draw: int, announce: messages.Announce
 ) -> messages.Announce:
     """Return the announcement with the last link and its attestations, if verified."""
     chain = standing.claims.chain

@@ -23,7 +23,7 @@ MAX_VECTOR_BYTES = 2**30
 
 def begin_releasing(
     ctx: phases.ServerContext,
-    standing: phases.Standing,
+    standing: phases.ServerState,
     view: phases.RoundView,
     frozen: phases.Frozen,
     certificate: tuple[bytes, ...],
@@ -42,12 +42,12 @@ def begin_releasing(
     if vectors is None:
         return releasing, ()
     wired = {key: encoding.to_wire(total) for key, total in totals.items()}
-    certified = phases.Certified(view, frozen, certificate, wired, vectors)
+    certified = phases.StoredOpening(view, frozen, certificate, wired, vectors)
     return releasing, (kernel.Keep(phases.Checkpoint(standing.epoch, standing, certified=certified)),)
 
 
 def repeat_request(
-    ctx: phases.ServerContext, standing: phases.Standing, certified: phases.Certified, now: float
+    ctx: phases.ServerContext, standing: phases.ServerState, certified: phases.StoredOpening, now: float
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Repeat an earlier server's request for shares, and report the round again."""
     round_, view, frozen = standing.round, certified.view, _store_vectors(ctx, certified)
@@ -58,7 +58,7 @@ def repeat_request(
     }
     deadline = now + ctx.plan.scenario.deadlines.release
     releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline, totals=totals, again=True)
-    question = leakage.Question(
+    question = leakage.LedgerQuestion(
         round_, view.assignment, frozen.survivors, view.limits, clustering.sums_apart(ctx.plan.scenario)
     )
     dropped = tuple(p for p in view.assignment.participants if p not in frozen.survivors)
@@ -97,7 +97,7 @@ def _vectors(
     }
 
 
-def _store_vectors(ctx: phases.ServerContext, certified: phases.Certified) -> phases.Frozen:
+def _store_vectors(ctx: phases.ServerContext, certified: phases.StoredOpening) -> phases.Frozen:
     """Return the frozen round with its vectors in this server's store."""
     frozen = certified.frozen
     instances = dict(frozen.instances)

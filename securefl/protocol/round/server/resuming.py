@@ -31,19 +31,21 @@ Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
 """Members of each cluster, by reclustering."""
 
 
-def checkpoint_effect(standing: phases.Standing, phase: phases.Evaluating | None = None) -> kernel.Keep:
+def checkpoint_effect(standing: phases.ServerState, phase: phases.Evaluating | None = None) -> kernel.Keep:
     """Return the effect that stores the state before a round, or before a model's test."""
     state = phases.Checkpoint(standing.epoch, standing)
     return kernel.Keep(state if phase is None else replace(state, done=phase.done, norm=phase.norm))
 
 
-def next_epoch(own: int, stated: Mapping[PartyId, phases.Stated]) -> int:
+def next_epoch(own: int, stated: Mapping[PartyId, phases.StatedProgress]) -> int:
     """Return the epoch to lead: the one after all known epochs; ``own`` is 0 for none."""
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_EPOCH_LEAD)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
 
-def reason_outdated(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reached: int) -> str | None:
+def reason_outdated(
+    plan: RunPlan, stated: Mapping[PartyId, phases.StatedProgress], reached: int
+) -> str | None:
     """Return why this server's state is older than the run, or None.
 
     More than q parties must state a round after ``reached``, the next one here; else one colluder could stop
@@ -58,7 +60,7 @@ def reason_outdated(plan: RunPlan, stated: Mapping[PartyId, phases.Stated], reac
 
 def record_progress(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
-) -> phases.Standing | kernel.Aborted:
+) -> phases.ServerState | kernel.Aborted:
     """Record a party's progress beyond that of this leading server; see :func:`reason_outdated`."""
     standing = phase.standing
     reached = standing.round + isinstance(phase, phases.Evaluating)
@@ -78,8 +80,8 @@ def _older(seen: int, reached: int) -> str:
 
 
 def record_other_server(
-    ctx: phases.ServerContext, standing: phases.Standing, sender: PartyId, leader: bytes
-) -> phases.Standing | kernel.Aborted:
+    ctx: phases.ServerContext, standing: phases.ServerState, sender: PartyId, leader: bytes
+) -> phases.ServerState | kernel.Aborted:
     """Record that a party follows a later server; end this one if more than q parties do.
 
     There is no goodbye: the run continues.
@@ -122,7 +124,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     )
 
 
-def _repeat_last_claim(ctx: phases.ServerContext, standing: phases.Standing) -> reports.Effects:
+def _repeat_last_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> reports.Effects:
     """Report the last confirmed claim, which an earlier server may not have recorded."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
@@ -147,7 +149,7 @@ def read_draw_entry(step: str) -> Clusters:
 
 
 def end_announced_round(
-    ctx: phases.ServerContext, standing: phases.Standing
+    ctx: phases.ServerContext, standing: phases.ServerState
 ) -> tuple[phases.Evaluating, reports.Effects] | None:
     """End a round whose draw an earlier server announced; None for any other.
 

@@ -11,7 +11,7 @@ from securefl.methods import server_optimisers
 from securefl.protocol.round.server import stacking
 from securefl.protocol.round.server.group_sums import aggregate_groups
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared.additions.catalogue import encoded_unit
 from securefl.protocol.round.shared.allowance import allowed_seconds
 from securefl.protocol.round.shared.plan import RunPlan
@@ -24,7 +24,7 @@ Rounds spoilt only by failed checks or a lost broker do not count. Rounds with t
 """
 
 
-def without_update(standing: Standing, *, spoilt: bool) -> Standing:
+def without_update(standing: ServerState, *, spoilt: bool) -> ServerState:
     """Return the state after a round without an update.
 
     ``spoilt`` rounds do not count: parties must not end the run with sums that fail checks, or by absence.
@@ -35,7 +35,7 @@ def without_update(standing: Standing, *, spoilt: bool) -> Standing:
 
 
 def aggregate(
-    plan: RunPlan, standing: Standing, opened: OpenedRound, gradients: Mapping[int, F64]
+    plan: RunPlan, standing: ServerState, opened: OpenedRound, gradients: Mapping[int, F64]
 ) -> stacking.RoundAggregate:
     """Return the aggregate of the opened sums; see :func:`securefl.protocol.round.walk.update`."""
     reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
@@ -55,14 +55,14 @@ def aggregate(
     )
 
 
-def apply_optimiser(plan: RunPlan, standing: Standing, update: F64) -> tuple[F32, F64]:
+def apply_optimiser(plan: RunPlan, standing: ServerState, update: F64) -> tuple[F32, F64]:
     """Return parameters f32 ``(k d,)`` and moments f64 ``(s, k d)`` after the optimiser's step."""
     return server_optimisers.server_step(
         plan.optimiser, standing.params, standing.moments, update, standing.round, plan.averaged
     )
 
 
-def allowed_waits(plan: RunPlan, standing: Standing) -> int:
+def allowed_waits(plan: RunPlan, standing: ServerState) -> int:
     """Return the hello deadlines that a round waits for enough parties, doubled after each such round.
 
     Absent parties then cost few rounds. The last round of a run without any update waits as long as
@@ -73,7 +73,7 @@ def allowed_waits(plan: RunPlan, standing: Standing) -> int:
     return 1 << min(standing.quorum.lone_rounds, 16)
 
 
-def add_waits(plan: RunPlan, standing: Standing, waits: int) -> Standing:
+def add_waits(plan: RunPlan, standing: ServerState, waits: int) -> ServerState:
     """Return the state after ``waits`` further waits with too few parties."""
     return replace(
         standing,
@@ -84,12 +84,12 @@ def add_waits(plan: RunPlan, standing: Standing, waits: int) -> Standing:
     )
 
 
-def is_quorum_overdue(plan: RunPlan, standing: Standing) -> bool:
+def is_quorum_overdue(plan: RunPlan, standing: ServerState) -> bool:
     """Return True if there were too few parties for as long as ``deadlines.quorum`` allows."""
     return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
 
 
-def add_skipped_round(plan: RunPlan, standing: Standing) -> Standing:
+def add_skipped_round(plan: RunPlan, standing: ServerState) -> ServerState:
     """Return the state after all waits of a round without further parties."""
     for _ in range(allowed_waits(plan, standing)):
         standing = add_waits(plan, standing, 1)
@@ -98,7 +98,7 @@ def add_skipped_round(plan: RunPlan, standing: Standing) -> Standing:
     return replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
 
 
-def abort_reason(plan: RunPlan, standing: Standing) -> str:
+def abort_reason(plan: RunPlan, standing: ServerState) -> str:
     """Return why a run cannot continue after a round; empty if it can."""
     if standing.fruitless_rounds >= MAX_ROUNDS_WITHOUT_UPDATE:
         reason = f"no sum could be used in {MAX_ROUNDS_WITHOUT_UPDATE} rounds in a row"

@@ -21,18 +21,18 @@ from securefl.protocol.round.shared.metric_atoms import agreed_statement
 from securefl.protocol.round.shared.plan import RunPlan
 
 
-class ConvictsNobodyError(SecureflError):
+class NoFaultError(SecureflError):
     """Evidence that proves no fault; the message states why."""
 
 
-class Conviction(NamedTuple):
+class FaultFound(NamedTuple):
     """Culprit and fault."""
 
     culprit: str
     what: str
 
 
-def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> Conviction:
+def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> FaultFound:
     """Return the process that a charge convicts.
 
     ``first``, the first link of the chain of models, is needed only if another first model is announced.
@@ -49,10 +49,10 @@ def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None =
             case _:
                 return _judge_shares(charge, plan)
     except PeerError as error:
-        raise ConvictsNobodyError(f"proves nothing: {error.reason}") from error
+        raise NoFaultError(f"proves nothing: {error.reason}") from error
     except UsageError as error:
         # Unsigned values need not be consistent.
-        raise ConvictsNobodyError(f"proves nothing: {error}") from error
+        raise NoFaultError(f"proves nothing: {error}") from error
 
 
 def fixed_round(
@@ -66,7 +66,7 @@ def fixed_round(
 ) -> chain.CertifiedRound | None:
     """Return the round that a freeze fixes; None without one commitment per opened sum."""
     limits = {name: hello.limits for name, hello in hellos.items()}
-    question = leakage.Question(
+    question = leakage.LedgerQuestion(
         round_, drawn.assignment, survivors, limits, clustering.sums_apart(plan.scenario)
     )
     keys = leakage.opened_keys(drawn.assignment, survivors, question.answer().admitted)
@@ -95,15 +95,15 @@ def certified_round(
         clustering.commitment(nonce, plan.run, round_, record.draw, name) != hellos[name].commitment
         for name, nonce in nonces.items()
     ):
-        raise ConvictsNobodyError("its nonces are not those that the hellos commit to")
+        raise NoFaultError("its nonces are not those that the hellos commit to")
     seeds = {hello.atom_seed for hello in hellos.values() if clustering.is_founded(hello.atom_seed)}
     if len(seeds) > 1 or not hellos.keys() <= set(plan.roster.parties):
-        raise ConvictsNobodyError("its hellos are not those of one round")
+        raise NoFaultError("its hellos are not those of one round")
     try:
         for seed in seeds:
             clustering.kept_in(seed, plan.roster.parties)
     except ValueError as error:
-        raise ConvictsNobodyError(f"its hellos state atoms with {error}") from error
+        raise NoFaultError(f"its hellos state atoms with {error}") from error
     samples = {name: hello.samples for name, hello in hellos.items()}
     groups = {name: hello.group for name, hello in hellos.items()}
     stated = agreed_statement(plan, {name: hello.atom_seed for name, hello in hellos.items()})
@@ -111,38 +111,38 @@ def certified_round(
     drawn = draw_round(plan, round_, record.draw, record.model, nonces, samples, atom_seed, groups)
     fixed = fixed_round(plan, round_, drawn, record.model, hellos, survivors, record.commitments)
     if fixed is None or fixed.statement != signed.claim.statement:
-        raise ConvictsNobodyError("its record is not of the claimed round, or of another scenario")
+        raise NoFaultError("its record is not of the claimed round, or of another scenario")
     return fixed
 
 
-def _judge_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLink | None) -> Conviction:
+def _judge_claim(charge: charges.FalseClaim, plan: RunPlan, first: chain.ChainLink | None) -> FaultFound:
     signed, claim, contents = charge.signed, charge.signed.claim, charge.contents
     for one in (signed, *charge.earlier):
         signed_claim.check_signed(one, plan.roster, plan.run)
     if isinstance(contents, charges.Announced) and (what := _model_fault(signed, contents, plan, first)):
-        return Conviction(SERVER, what)
+        return FaultFound(SERVER, what)
     for one in charge.earlier:
         if what := _claim_conflict(one, signed, plan):
-            return Conviction(SERVER, what)
+            return FaultFound(SERVER, what)
     if _is_of_another_round(charge, plan):
         what = f"claims a result of another round than the certified {claim.round}"
-        return Conviction(SERVER, what)
+        return FaultFound(SERVER, what)
     if charge.record is None:
-        raise ConvictsNobodyError("it takes the round that is claimed to judge it")
+        raise NoFaultError("it takes the round that is claimed to judge it")
     certified = certified_round(plan, signed, charge.record)
     try:
         repeating.check_all_sums(certified, claim)
     except PeerError as error:
-        return Conviction(SERVER, error.reason)
+        return FaultFound(SERVER, error.reason)
     repeat = _repeat_of(signed, contents, charge.record, plan, certified)
     # From here on everything is signed by the server, or follows from it.
     try:
         repeat()
     except repeating.RoundingError as error:
-        raise ConvictsNobodyError(f"the server {error.reason}") from error
+        raise NoFaultError(f"the server {error.reason}") from error
     except PeerError as error:
-        return Conviction(SERVER, error.reason)
-    raise ConvictsNobodyError("all that it holds is as it should be")
+        return FaultFound(SERVER, error.reason)
+    raise NoFaultError("all that it holds is as it should be")
 
 
 def _repeat_of(
@@ -207,16 +207,16 @@ def _model_fault(
     if not _is_announcement(signed) or signed.contents != signed_claim.announced_contents(
         shown.model, shown.attests
     ):
-        raise ConvictsNobodyError("it is not what the server signed of an announcement")
+        raise NoFaultError("it is not what the server signed of an announcement")
     if signed.claim.model != shown.model:
         return f"starts round {signed.place[0]} with a model outside the verified chain"
     if signed.claim.round >= 0:
         return ""
     if first is None:
-        raise ConvictsNobodyError("it takes the first model to judge it")
+        raise NoFaultError("it takes the first model to judge it")
     if chain.link_of(plan.run, signed.claim).root != first.root:
         return "starts with another first model than the seed gives"
-    raise ConvictsNobodyError("the model is of the chain")
+    raise NoFaultError("the model is of the chain")
 
 
 def _opening(
@@ -229,25 +229,25 @@ def _opening(
     place, members = kernel.Place(*signed.place), tuple(PartyId(name) for name in shown.members)
     key, assignment = (place.reclustering, place.cluster), certified.drawn.assignment
     if place != kernel.Place(certified.round, *key) or key not in certified.commitments:
-        raise ConvictsNobodyError("it is about no sum of the claimed round")
+        raise NoFaultError("it is about no sum of the claimed round")
     fit = set(members) <= set(assignment.clusters[key[0]][key[1]])
     fewest = plan.scenario.secure_sum.min_survivors
     if not fit or list(members) != sorted(set(members)) or len(members) < fewest:
-        raise ConvictsNobodyError("its members are no attempt of that cluster")
+        raise NoFaultError("its members are no attempt of that cluster")
     if not 0 <= shown.attempt < plan.scenario.secure_sum.max_attempts:
-        raise ConvictsNobodyError("there is no such attempt")
+        raise NoFaultError("there is no such attempt")
     announced = statement.announced_digest({PartyId(name): hello for name, hello in record.hellos})
     binding = statement.mask_binding(assignment, announced, record.model, plan.config_digest())
     setup = plan.setup(kernel.Place(certified.round, *key, shown.attempt), members, binding)
     numbers = frozenset(shown.sharers)
     if not numbers | set(shown.added) <= set(range(len(members))) or sorted(shown.added) != [*shown.added]:
-        raise ConvictsNobodyError("it names members that there are not")
+        raise NoFaultError("it names members that there are not")
     alive = tuple(i for i in sorted(numbers) if members[i] in certified.survivors)
     known = secure_sum.Repeatable(setup, b"", numbers, alive, shown.added)
     vectors = secure_sum.proven_vectors(known, shown.vectors)
     frames = shown.adverts, shown.receipts
     if secure_sum.opening_contents(setup, numbers, shown.opened, frames, vectors.digests) != signed.contents:
-        raise ConvictsNobodyError("it is not what the server proved")
+        raise NoFaultError("it is not what the server proved")
     message = messages.OpeningProof(
         claim=signed.claim,
         adverts=shown.adverts,
@@ -278,57 +278,57 @@ def _step(
         kernel.Place(*signed.place) != kernel.Place(claim.round)
         or signed_claim.step_contents(shown.step) != signed.contents
     ):
-        raise ConvictsNobodyError("it is not what the server proved")
+        raise NoFaultError("it is not what the server proved")
     if chain.link_of(plan.run, shown.previous).root != claim.previous:
-        raise ConvictsNobodyError("the link before is not the one that the claim names")
+        raise NoFaultError("the link before is not the one that the claim names")
     size = 4 * plan.total_parameters
     if len(shown.params) != size + 8 * len(plan.first_values):
-        raise ConvictsNobodyError("its model is of another length")
+        raise NoFaultError("its model is of another length")
     params = np.frombuffer(shown.params[:size], dtype="<f4").astype(np.float32)
     if statement.start_digest(shown.params) != record.model:
-        raise ConvictsNobodyError("its model is not the round's")
+        raise NoFaultError("its model is not the round's")
     state = shown.previous.state
     return lambda: repeating.repeat_step(plan, certified, claim, state, params, shown.step)
 
 
-def _judge_equivocation(charge: charges.TwoWords, plan: RunPlan) -> Conviction:
+def _judge_equivocation(charge: charges.TwoWords, plan: RunPlan) -> FaultFound:
     one, other = (
         wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         for frame in (charge.first, charge.second)
     )
     if one.sender != other.sender or one.sender not in plan.roster.parties:
-        raise ConvictsNobodyError("its frames are not of one party")
+        raise NoFaultError("its frames are not of one party")
     if what := charges.contradiction(one.place, one.message, other.place, other.message):
-        return Conviction(one.sender, what)
-    raise ConvictsNobodyError("an honest party may have signed both frames")
+        return FaultFound(one.sender, what)
+    raise NoFaultError("an honest party may have signed both frames")
 
 
-def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> Conviction:
+def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> FaultFound:
     said = wire.open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
     members, advert = tuple(PartyId(name) for name in charge.members), said.message
     fewest = plan.scenario.secure_sum.min_survivors
     whole = list(members) == sorted(set(members)) and len(members) >= fewest
     if not isinstance(advert, messages.KeyAdvert) or not whole or said.sender not in members:
-        raise ConvictsNobodyError("it is about no member of a sum")
+        raise NoFaultError("it is about no member of a sum")
     setup = plan.setup(said.place, members, b"")
     owner, kinds = setup.index(said.sender), secure_sum.share_kinds(setup.components)
     digest_of = setup.share_digester()
     if len(charge.digests) != len(members) or any(len(each) != len(kinds) for each in charge.digests):
-        raise ConvictsNobodyError("it has not one digest for each share")
+        raise NoFaultError("it has not one digest for each share")
     if crypto.merkle_root([secure_sum.share_leaf(*each) for each in charge.digests]) != advert.shares_root:
-        raise ConvictsNobodyError("its digests are not those that the advert pins")
+        raise NoFaultError("its digests are not those that the advert pins")
     for kind, shares in charge.secrets:
         held = dict(shares)
         if len(held) != setup.threshold or not 0 <= kind < len(kinds):
-            raise ConvictsNobodyError("it has not as many shares as open a secret")
+            raise NoFaultError("it has not as many shares as open a secret")
         for holder, share in held.items():
             if not 0 <= holder < len(members):
-                raise ConvictsNobodyError("it names a holder that there is not")
+                raise NoFaultError("it names a holder that there is not")
             if digest_of(owner, holder, kinds[kind], share) != charge.digests[holder][kind]:
-                raise ConvictsNobodyError("a share is not the one that its owner has pinned")
+                raise NoFaultError("a share is not the one that its owner has pinned")
         if what := _secret_fault(setup, owner, kind, held, advert):
-            return Conviction(said.sender, f"{what} in {setup.describe()}")
-    raise ConvictsNobodyError("the shares make the secrets that were advertised")
+            return FaultFound(said.sender, f"{what} in {setup.describe()}")
+    raise NoFaultError("the shares make the secrets that were advertised")
 
 
 def _secret_fault(

@@ -17,7 +17,7 @@ from securefl.protocol.round.shared.randomness import group_entropy
 from securefl.scenario import Groups, Scenario, tells_groups
 
 
-class KeptChoice(NamedTuple):
+class LastChoice(NamedTuple):
     """Last answer of a party."""
 
     made: int = 0
@@ -25,7 +25,7 @@ class KeptChoice(NamedTuple):
     group: int = 0
 
 
-NO_CHOICE = KeptChoice()
+NO_CHOICE = LastChoice()
 
 
 def choices_due(groups: Groups, round_: int) -> int:
@@ -40,7 +40,7 @@ def choices_due(groups: Groups, round_: int) -> int:
     return 0 if round_ < groups.warmup else 1 + (round_ - groups.warmup) // groups.pace
 
 
-def is_choosing(plan: RunPlan, round_: int, kept: KeptChoice) -> bool:
+def is_choosing(plan: RunPlan, round_: int, kept: LastChoice) -> bool:
     """Return True if a party chooses in a round, rather than repeat its last group."""
     if model_count(plan, round_) == 1:
         return False

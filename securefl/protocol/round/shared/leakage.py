@@ -45,7 +45,7 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LedgerQuestion:
     """Question to the ledger: sums that may be opened, from public signed data."""
 
     round: int
@@ -154,7 +154,7 @@ def _try_draws(scenario: Scenario) -> tuple[leakage.Admission, ...]:
     for number in range(TRIED_DRAWS):
         seed = crypto.digest("tried draw", number)
         drawn = draw_assignment(seed, parties, participants_of(scenario), clustering.size, planned)
-        question = Question(0, drawn, frozenset(drawn.participants), limits, new_work=False)
+        question = LedgerQuestion(0, drawn, frozenset(drawn.participants), limits, new_work=False)
         allowed.append(question.answer())
     most = max(len(decided.admitted) for decided in allowed)
     if most < planned:

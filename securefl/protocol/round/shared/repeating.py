@@ -11,7 +11,7 @@ from securefl.methods import encoding
 from securefl.protocol import messages, secure_sum, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import chain
 from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
@@ -98,7 +98,7 @@ def repeat_step(
     sums = _read_sums(plan, certified, claim, step.sums)
     round_ = certified.round
     opened = OpenedRound(certified.drawn, certified.survivors, tuple(sums))
-    before, opened, _ = walk.screen(plan, Standing(round_, params, moments, values=values), opened)
+    before, opened, _ = walk.screen(plan, ServerState(round_, params, moments, values=values), opened)
     after, _ = walk.update(plan, before, opened)
     model = model_digest(after.params, after.values)
     if (model, chain.state_digest(after.moments, after.values)) == (claim.model, claim.state):

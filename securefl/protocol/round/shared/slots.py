@@ -15,7 +15,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.sums import exact_sum
 from securefl.methods import clustering, encoding
 from securefl.protocol import messages
-from securefl.protocol.round.party.upload import Upload
+from securefl.protocol.round.party.upload import EncodedUpdate
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClusterKey, SlotsCounted
@@ -28,13 +28,15 @@ def draw_seat(entropy: Entropy, group: int) -> int:
     return group * messages.SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % messages.SEATS
 
 
-def slot_uploads(plan: RunPlan, upload: Upload, seat: int) -> tuple[Upload, ...]:
+def slot_uploads(plan: RunPlan, upload: EncodedUpdate, seat: int) -> tuple[EncodedUpdate, ...]:
     """Return a party's uploads to its k + 1 instances: a one-hot count, and its update to one of k slots."""
     bits = plan.limits.ring_bits
     one_hot = (np.arange(plan.sum_length(clustering.COUNTS)) == seat).astype(np.int64)
     nothing = encoding.to_ring(np.zeros(plan.length, dtype=np.int64), bits)
-    slots = (upload if slot == seat // messages.SEATS else Upload(nothing, 0) for slot in range(plan.models))
-    return (Upload(encoding.to_ring(one_hot, bits), 0), *slots)
+    slots = (
+        upload if slot == seat // messages.SEATS else EncodedUpdate(nothing, 0) for slot in range(plan.models)
+    )
+    return (EncodedUpdate(encoding.to_ring(one_hot, bits), 0), *slots)
 
 
 def counts_in(ring: Ring) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.ids import PartyId
 from securefl.methods.attacks.sparse import sparse_energy
 from securefl.methods.encoding.ring import from_ring, to_ring
-from securefl.protocol.round.party.upload import HONEST, Occasion, Seams, make_upload
+from securefl.protocol.round.party.upload import HONEST, Seams, UpdateId, make_upload
 from securefl.protocol.round.server.features.checking import check_sums
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
@@ -58,7 +58,7 @@ def test_equal_sizes_on_the_coordinates_that_training_moves_most_against_it(
 
 
 def sent(plan: RunPlan, seams: Seams, round_: int = 0, update: F64 | None = None) -> I64:
-    where = Occasion(round_, 0, np.zeros(plan.length, np.float32), ())
+    where = UpdateId(round_, 0, np.zeros(plan.length, np.float32), ())
     if update is None:
         update = np.full(plan.length, 0.5 / np.sqrt(plan.length))
     entropy = InsecureSeededEntropy(5).child("update", round_)

@@ -11,7 +11,7 @@ from securefl.methods import encoding, feasibility, privacy
 from securefl.protocol.round.server.features import suspicion
 from securefl.protocol.round.server.features.feature import RoundFeature
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SumChecked
@@ -105,13 +105,13 @@ class DpChecks(RoundFeature):
         return check_sums(plan, round_, opened.sums)
 
     def record_screen(
-        self, plan: RunPlan, standing: Standing, opened: OpenedRound, checked: tuple[SumChecked, ...]
-    ) -> Standing:
+        self, plan: RunPlan, standing: ServerState, opened: OpenedRound, checked: tuple[SumChecked, ...]
+    ) -> ServerState:
         """Update the evidence."""
         evidence = suspicion.update_evidence(plan, standing.suspicion, opened.drawn, opened.sums, checked)
         return replace(standing, suspicion=evidence)
 
-    def add_state(self, standing: Standing, done: RoundDone) -> RoundDone:
+    def add_state(self, standing: ServerState, done: RoundDone) -> RoundDone:
         """Add the suspects."""
         return replace(done, suspects=suspicion.list_suspects(standing.suspicion))
 

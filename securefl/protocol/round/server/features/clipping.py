@@ -11,7 +11,7 @@ from securefl.base import header
 from securefl.methods import encoding, privacy, robust
 from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.additions.clipping import Clip
 from securefl.protocol.round.shared.plan import RunPlan
@@ -32,7 +32,7 @@ class ClipUpdates(RoundFeature):
             )
             yield header.privacy(more=f"{follows}; the noisy shares are in the same account")
 
-    def record_step(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
         """Update the clip, unless the round gave no update."""
         words, share = _words(step.plan), pooled_share(step.plan, step.opened)
         if words is None or share is None or step.result.update is None:
@@ -41,8 +41,8 @@ class ClipUpdates(RoundFeature):
         return replace(after, values={**after.values, CLIP: clip})
 
     def complete_report(
-        self, step: RoundStep, after: Standing, done: reports.RoundDone
-    ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
+        self, step: RoundStep, after: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Report the clips of this round and the next."""
         clip, share = step.before.values.get(CLIP), pooled_share(step.plan, step.opened)
         if clip is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from securefl.base import header
 from securefl.base.arrays import F32, F64
 from securefl.protocol.round.server.opened import OpenedRound
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.server.stacking import RoundAggregate
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.plan import RunPlan
@@ -31,7 +31,7 @@ class RoundStep(NamedTuple):
     """Input of a round's step."""
 
     plan: RunPlan
-    before: Standing
+    before: ServerState
     """State at the start of the round."""
     opened: OpenedRound
     result: RoundAggregate
@@ -52,10 +52,10 @@ class RoundFeature:
     def record_screen(
         self,
         plan: RunPlan,
-        standing: Standing,
+        standing: ServerState,
         opened: OpenedRound,
         checked: tuple[reports.SumChecked, ...],
-    ) -> Standing:
+    ) -> ServerState:
         """Record the results of this feature's :meth:`screen`."""
         return standing
 
@@ -67,24 +67,26 @@ class RoundFeature:
         """Return why :meth:`changed` cannot be replayed on sampled coordinates; empty if it can."""
         return ""
 
-    def record_step(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
         """Record the aggregate and the step to ``after``."""
         return after
 
-    def store_former_model(self, plan: RunPlan, standing: Standing) -> Standing:
+    def store_former_model(self, plan: RunPlan, standing: ServerState) -> ServerState:
         """Store parts of the model about to be replaced, even in void rounds."""
         return standing
 
     def complete_report(
-        self, step: RoundStep, after: Standing, done: reports.RoundDone
-    ) -> tuple[Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
+        self, step: RoundStep, after: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Extend the report of a round, and report more."""
         return after, done, ()
 
-    def add_state(self, standing: Standing, done: reports.RoundDone) -> reports.RoundDone:
+    def add_state(self, standing: ServerState, done: reports.RoundDone) -> reports.RoundDone:
         """Add the feature's state to the report of a round, even a void one."""
         return done
 
-    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(
+        self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, str]:
         """Return the state and why the run ends with this tested round, or empty."""
         return standing, ""

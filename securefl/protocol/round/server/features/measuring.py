@@ -31,8 +31,8 @@ class SiteMetrics(RoundFeature):
             )
 
     def complete_report(
-        self, step: RoundStep, after: phases.Standing, done: reports.RoundDone
-    ) -> tuple[phases.Standing, reports.RoundDone, tuple[reports.AnyReport, ...]]:
+        self, step: RoundStep, after: phases.ServerState, done: reports.RoundDone
+    ) -> tuple[phases.ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
         """Add the metrics to the report, and record the best model so far."""
         found, doubted = measure_sums(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
@@ -40,8 +40,8 @@ class SiteMetrics(RoundFeature):
         return after, done, unused_metric_report(step.plan, after, done)
 
     def check_end(
-        self, plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
-    ) -> tuple[phases.Standing, str]:
+        self, plan: RunPlan, standing: phases.ServerState, done: reports.RoundDone
+    ) -> tuple[phases.ServerState, str]:
         """See :func:`reason_by_metric`."""
         return standing, reason_by_metric(plan, standing, done)
 
@@ -82,8 +82,8 @@ def measure_sums(
 
 
 def record_metrics(
-    plan: RunPlan, standing: phases.Standing, params: F32, done: reports.RoundDone
-) -> phases.Standing:
+    plan: RunPlan, standing: phases.ServerState, params: F32, done: reports.RoundDone
+) -> phases.ServerState:
     """Return the state with ``params``, the model that the round began with, if it is the best so far.
 
     Rounds without ``stop.metric``, or with too much noise on it, change neither the best model nor the
@@ -103,13 +103,13 @@ def record_metrics(
     return replace(
         standing,
         progress=replace(
-            standing.progress, best=phases.BestSoFar(done.round, one.value, params), stale_rounds=0
+            standing.progress, best=phases.BestOfRun(done.round, one.value, params), stale_rounds=0
         ),
     )
 
 
 def unused_metric_report(
-    plan: RunPlan, standing: phases.Standing, done: reports.RoundDone
+    plan: RunPlan, standing: phases.ServerState, done: reports.RoundDone
 ) -> tuple[reports.MetricUnused, ...]:
     """Return the report of a too noisy metric, in the first such round only."""
     reason = _why_unused(plan, done)
@@ -118,7 +118,7 @@ def unused_metric_report(
     return (reports.MetricUnused(done.round, plan.scenario.stop.metric or "", reason),)
 
 
-def best_model_effects(best: phases.BestSoFar) -> reports.Effects:
+def best_model_effects(best: phases.BestOfRun) -> reports.Effects:
     """Return the report of the run's best model, and its message to parties."""
     message = messages.BestModel(params=best.params.astype("<f4", copy=False).tobytes())
     return kernel.Report(reports.ModelKept(best.round, best.params)), kernel.Send(
@@ -126,7 +126,7 @@ def best_model_effects(best: phases.BestSoFar) -> reports.Effects:
     )
 
 
-def reason_by_metric(plan: RunPlan, standing: phases.Standing, done: reports.RoundDone) -> str:
+def reason_by_metric(plan: RunPlan, standing: phases.ServerState, done: reports.RoundDone) -> str:
     """Return why a run ends by the metrics of this round; empty if it continues."""
     stop, one = plan.scenario.stop, _stop_metric(plan, done)
     if one is None or _why_unused(plan, done):

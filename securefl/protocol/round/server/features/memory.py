@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from securefl.protocol.round.party.carrying import has_carry
 from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared.plan import RunPlan
 
 
 class TrustMemory(RoundFeature):
     """Trust in the parties, by rules with a memory (:mod:`securefl.protocol.round.server.features.trust`)."""
 
-    def record_step(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
         """Store the trust of the aggregate."""
         return replace(after, trust=step.result.trust)
 
@@ -19,6 +19,6 @@ class TrustMemory(RoundFeature):
 class FormerModel(RoundFeature):
     """Model of the round before, if parties' momentum starts from its step."""
 
-    def store_former_model(self, plan: RunPlan, standing: Standing) -> Standing:
+    def store_former_model(self, plan: RunPlan, standing: ServerState) -> ServerState:
         """Store the parameters that the step replaces."""
         return replace(standing, before=standing.params) if has_carry(plan, "global") else standing

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from securefl.base import header, text
 from securefl.protocol.round.server.features.feature import RoundFeature, RoundStep
-from securefl.protocol.round.server.phases import Standing
+from securefl.protocol.round.server.phases import ServerState
 from securefl.protocol.round.shared import budget, reports
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario, Stop
@@ -20,7 +20,9 @@ class AccuracyStop(RoundFeature):
         if stop.target is not None and stop.metric is None:
             yield header.end(f"at accuracy {stop.target:g}")
 
-    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(
+        self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, str]:
         """Record the accuracy of the round's model."""
         stop, accuracy = plan.scenario.stop, done.accuracy
         if accuracy is None or stop.metric is not None:
@@ -44,7 +46,9 @@ class PlannedRounds(RoundFeature):
         """State the number."""
         yield header.end(f"after {text.count(scenario.stop.rounds, 'round')}")
 
-    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(
+        self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, str]:
         """Count the rounds."""
         rounds = plan.scenario.stop.rounds
         return standing, f"{text.count(rounds, 'round')} done" if standing.round + 1 >= rounds else ""
@@ -53,17 +57,19 @@ class PlannedRounds(RoundFeature):
 class ReleaseBudget(RoundFeature):
     """Count of each party's releases; end if too few have privacy budget left."""
 
-    def record_step(self, step: RoundStep, after: Standing) -> Standing:
+    def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
         """Count the round for every participant."""
         drawn = step.opened.drawn.assignment.participants
         return replace(after, releases=budget.add_round(step.plan, step.before.releases, drawn))
 
-    def check_end(self, plan: RunPlan, standing: Standing, done: reports.RoundDone) -> tuple[Standing, str]:
+    def check_end(
+        self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
+    ) -> tuple[ServerState, str]:
         """See :func:`securefl.protocol.round.shared.budget.reason_to_end`."""
         return standing, budget.reason_to_end(plan, standing.releases) or ""
 
 
-def _reason_by_accuracy(stop: Stop, standing: Standing, accuracy: float) -> str:
+def _reason_by_accuracy(stop: Stop, standing: ServerState, accuracy: float) -> str:
     """Return why the run ends at this accuracy; empty if it continues."""
     if stop.target is not None and accuracy >= stop.target:
         return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"
