@@ -4,6 +4,8 @@ The names here are the public API (docs/python.md); all else may change without 
 when they are first used.
 """
 
+from importlib.util import find_spec
+
 import lazy_loader
 
 _imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -12,6 +14,9 @@ _imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> object:
     if name in __all__:
         return _imported(name)
+    # ``from securefl import scenario`` asks here before it imports the module.
+    if find_spec(f"{__name__}.{name}"):
+        raise AttributeError(name)
     from securefl import attacks, rules, sections  # noqa: PLC0415 - imported when first used, as all names
     from securefl.base.text import refuse_attribute  # noqa: PLC0415 - the same
 

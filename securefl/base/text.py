@@ -45,6 +45,11 @@ def printable(text: str, limit: int = 160) -> str:
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 
+def spaced(name: str) -> str:
+    """Return the words of a class name: ``collecting hellos`` for ``CollectingHellos``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
 def count_of(number: int, noun: str) -> str:
     """``1 sum``, ``2 sums``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -14,7 +14,7 @@ from tests.simulation.lying import followed, verified
 class Halved(RoundFeature):
     """Half of each step."""
 
-    def changed(self, step: RoundStep, models: Models) -> Models:
+    def change_models(self, step: RoundStep, models: Models) -> Models:
         before = step.before.params
         return models._replace(params=before + (models.params - before) / np.float32(2))
 

@@ -230,7 +230,7 @@ class TestRetries:
     @both
     def test_are_refused_by_whoever_has_released(self, kind: str) -> None:
         world, spy = attempted("retry", kind, guarded=True)
-        assert refusals(world, "to a party that is outside") == set(P[:6])
+        assert refusals(world, "to a party in phase idle") == set(P[:6])
         assert_hidden(spy)
 
     @both

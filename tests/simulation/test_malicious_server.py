@@ -727,15 +727,15 @@ class TestReopening:
     @both
     def test_an_attempt_after_a_release_is_refused(self, kind: str) -> None:
         world, spy = attacked(self._retry_after(Release), scenario(6, server=kind))
-        assert refusals(world, "sends Retry of round 0 to a party that is outside") == set(P[:6])
-        assert refusals(world, "sends Freeze of round 0 to a party that is outside") == set(P[:6])
+        assert refusals(world, "sends Retry of round 0 to a party in phase idle") == set(P[:6])
+        assert refusals(world, "sends Freeze of round 0 to a party in phase idle") == set(P[:6])
         assert {i.attempt for i, _ in spy.masked} == {0}
         assert_nothing_leaks(spy)
 
     def test_an_attempt_after_an_endorsement_is_refused(self) -> None:
         world, spy = attacked(self._retry_after(Endorse), scenario(6, server="active"))
-        assert refusals(world, "sends Retry of round 0 to a party that is endorsed") == set(P[:5])
-        assert refusals(world, "sends Retry of round 0 to a party that is outside") == {P[5]}
+        assert refusals(world, "sends Retry of round 0 to a party in phase endorsed") == set(P[:5])
+        assert refusals(world, "sends Retry of round 0 to a party in phase idle") == {P[5]}
         assert_nothing_leaks(spy)
 
     @both

@@ -333,7 +333,7 @@ def test_a_site_that_does_not_evaluate_is_refused(tmp_path: Path) -> None:
     class Silent(Site):
         evaluate: Any = None
 
-    with pytest.raises(securefl.ConfigError, match="--site: the scenario declares loss, scores, table, but"):
+    with pytest.raises(securefl.ConfigError, match="site: the scenario declares loss, scores, table, but"):
         simulated(tmp_path, site=Silent)
 
 

@@ -39,6 +39,12 @@ def test_names_are_imported_when_they_are_used() -> None:
     assert told.stdout.split() == ["False"]
 
 
+@pytest.mark.parametrize("module", ["securefl.methods.robust.rules.inner_product", "securefl.scenario"])
+def test_any_module_may_be_imported_first(module: str) -> None:
+    """A search for the name of a module must not import the modules that suggestions come from."""
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+
 def test_overrides_as_values_and_as_words() -> None:
     by_value = securefl.load("quickstart", {"stop.rounds": 3, "aggregation.rule": {"type": "median"}})
     by_word = securefl.load("quickstart", ["stop.rounds=3", 'aggregation.rule={type="median"}'])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.base.text import closest, without_folders
+from securefl.base.text import closest, spaced, without_folders
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,8 @@ def test_a_prefix_or_an_abbreviation_is_closer_than_a_spelling(word: str, expect
 
 def test_without_names_no_name_is_close() -> None:
     assert closest("mean", ()) is None
+
+
+def test_class_names_are_spaced() -> None:
+    assert spaced("CollectingHellos") == "collecting hellos"
+    assert spaced("Idle") == "idle"

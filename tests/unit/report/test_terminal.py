@@ -348,13 +348,13 @@ def test_late_messages_of_many_parties_make_one_line_that_accuses_none() -> None
     progress.on_reject("server", "p03", BEFORE_RESTART)
     assert stream.getvalue() == ""
     progress.note("saved")
-    progress.on_reject("server", "p01", late_reason("Reveal", 3, "the server is greeting"))
+    progress.on_reject("server", "p01", late_reason("Reveal", 3, "the server is collecting hellos"))
     progress.finish()
     assert stream.getvalue().splitlines() == [
         "server: ignored 15 late messages of p00, p01, p02, p03, p04, p05, p06, p07 and 6 more:"
         " meant for the server before it was started again",
         "server: saved",
-        "server: ignored 1 late message of p01: Reveal of round 3, the server is greeting",
+        "server: ignored 1 late message of p01: Reveal of round 3, the server is collecting hellos",
     ]
 
 
@@ -362,7 +362,7 @@ def test_late_messages_with_ever_other_causes_do_not_drown_the_log() -> None:
     stream = io.StringIO()
     progress = PlainProgress(stream)
     for number in range(1000):
-        progress.on_reject("server", "p07", late_reason("Reveal", number, "the server is greeting"))
+        progress.on_reject("server", "p07", late_reason("Reveal", number, "the server is collecting hellos"))
     progress.finish()
     assert len(stream.getvalue().splitlines()) == 50
 

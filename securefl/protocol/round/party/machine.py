@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from securefl.base import text
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods import robust
@@ -351,6 +352,6 @@ def _untimely_error(
 ) -> PeerError:
     return PeerError(
         SERVER,
-        f"sends {type(message).__name__} of round {place.round} to a party that is"
-        f" {type(phase).__name__.lower()}",
+        f"sends {type(message).__name__} of round {place.round} to a party in phase"
+        f" {text.spaced(type(phase).__name__)}",
     )

@@ -129,7 +129,7 @@ def on_hello(
     if message.leader != phase.standing.session.leader:
         raise PeerError(sender, "sends a Hello for another server")
     if place.round < phase.standing.round:
-        raise PeerError(sender, late_reason("Hello", place.round, "the server is greeting"))
+        raise PeerError(sender, late_reason("Hello", place.round, "the server is collecting hellos"))
     if place != kernel.Place(phase.standing.round, attempt=phase.draw):
         raise PeerError(sender, f"sends a Hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
