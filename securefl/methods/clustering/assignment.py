@@ -1,17 +1,15 @@
-"""The assignment of parties to clusters, R times, from the certified seed: every party recomputes it.
+"""Assignment of parties to clusters, R times, from the certified seed: every party recomputes it.
 
-The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so that all assignments are equally
-likely (SHARE, Algorithm 1: uniformly random clusters).
+The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so all assignments are equally likely
+(SHARE, Algorithm 1: uniformly random clusters).
 
-Clusters that stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9).
+The certified seed: parties commit to nonces, reveal them, and hash them all (protocol.md, step 2). A party
+that withholds its nonce voids the draw. Skipping its nonce instead would let the server choose among the
+seeds of all subsets of nonces.
 
-No nonce has a part in them. The seed hashes the run's id and configuration, which whoever starts the run may
-try until the clusters suit: nothing here is verifiable except that the clusters do not change.
-
-The seed that nobody chose: commit to nonces, reveal them, hash them all (protocol.md, step 2).
-
-A party that withholds its nonce voids the draw; skipping it instead would let the server choose among the
-seeds of all subsets of withheld nonces.
+Fixed clusters stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9). No nonce is
+part of their seed, which hashes the run's id and configuration. The party that starts the run may try ids
+until the clusters suit it: only the stability of the clusters is verifiable.
 """
 
 import hashlib
@@ -34,9 +32,9 @@ class Assignment:
     participants: tuple[PartyId, ...]
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     atoms: tuple[tuple[PartyId, ...], ...] = ()
-    """Atoms (:mod:`securefl.methods.clustering.atoms`) that clusters are unions of; empty: none."""
+    """Atoms (:mod:`securefl.methods.clustering.atoms`) of which clusters are unions; empty: none."""
     tasks: tuple[int, ...] = ()
-    """The task group of cluster j, in every reclustering; empty where clusters do not lie inside groups."""
+    """Task group of cluster j, in every reclustering; empty if clusters are not inside groups."""
 
     def digest(self) -> bytes:
         """Return the hash (32 bytes) that keys and endorsements are bound to."""
@@ -48,7 +46,7 @@ class Assignment:
         return digest("assignment", encode(*self.participants), *rows, *blocks, *tasks)
 
     def of(self, party: PartyId) -> tuple[tuple[int, int], ...]:
-        """Return the (reclustering, cluster) pairs that ``party`` is a member of: one per reclustering."""
+        """Return the (reclustering, cluster) pairs of ``party``: one per reclustering."""
         return tuple(
             (r, j) for r, row in enumerate(self.clusters) for j, members in enumerate(row) if party in members
         )
@@ -61,8 +59,8 @@ def draw_assignment(
 
     Args:
         seed: 32 bytes from :func:`securefl.methods.clustering.assignment.certified_seed`.
-        present: everybody who revealed a nonce.
-        wanted: how many of them take part.
+        present: parties that revealed a nonce.
+        wanted: number of participants.
         size: smallest cluster size m.
         reclusterings: R.
     """
@@ -81,7 +79,7 @@ def draw_assignment(
 
 
 def shuffle(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
-    """Fisher-Yates with rejection sampling over SHAKE-256 words of 64 bits."""
+    """Return the items shuffled by Fisher-Yates, with rejection sampling over SHAKE-256 words of 64 bits."""
     result = list(items)
     words = _words(digest("shuffle", seed, purpose), 2 * len(result) + 64)
     position = 0
@@ -97,8 +95,10 @@ def shuffle(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
 
 
 def _words(key: bytes, count: int) -> list[int]:
-    # A word is rejected with probability below 2^-47; twice the need plus 64 is never exhausted in practice,
-    # and an IndexError there would stop the round at every party alike.
+    # Return pseudo-random 64-bit words.
+    #
+    # A word is rejected with probability below 2^-47, so twice the need plus 64 is never exhausted in
+    # practice. An IndexError there would stop the round for all parties alike.
     raw = hashlib.shake_256(key).digest(8 * count)
     return [int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)]
 
@@ -111,16 +111,16 @@ def fixed_seed(run: RunId, config: bytes) -> bytes:
 def fixed_assignment(
     seed: bytes, roster: Iterable[PartyId], present: Collection[PartyId], size: int, fewest: int
 ) -> Assignment:
-    """Return the clusters of one round, as far as their members are there.
+    """Return the fixed clusters of one round, restricted to the present members.
 
-    Everybody of the roster is assigned and then the absent are missing, so that nobody's mates change. A
-    cluster with fewer than ``fewest`` members left is no part of the round; later ones then move up in the
+    The whole roster is assigned before absent parties are removed, so cluster mates never change. A cluster
+    with fewer than ``fewest`` members left is not part of the round; later ones then move up in the
     numbering.
 
     Args:
         seed: from :func:`fixed_seed`.
         roster: all parties of the run.
-        present: who is there in this round.
+        present: parties present in this round.
         size: smallest cluster size m, of whole clusters.
         fewest: members below which a sum may not be opened.
     """
@@ -132,7 +132,7 @@ def fixed_assignment(
 
 
 def commitment(nonce: bytes, run: RunId, round_: int, draw: int, party: PartyId) -> bytes:
-    """Return the commitment (32 bytes) to a nonce: hiding, as the nonce has 256 random bits, and binding."""
+    """Return the commitment (32 bytes) to a nonce: binding, and hiding, as the nonce is 256 random bits."""
     return crypto.digest("nonce commitment", run, round_, draw, party, nonce)
 
 

@@ -1,17 +1,18 @@
-"""Atoms: blocks of parties, the same for a whole run, whose updates are only ever opened together.
+"""Atoms: blocks of parties, fixed for a run, whose updates are only ever opened together.
 
-Clusters are unions of atoms and a survivor set has whole atoms only. So every opened sum, in whatever round,
-is a sum of atoms' sums, and in every linear combination of opened sums the members of an atom have equal
-coefficients: it is about all of them or about none. Nothing smaller than an atom is ever determined, however
-often clusters are drawn and whoever drops out; colluders know their own updates, and so take themselves away.
+Clusters are unions of atoms, and a survivor set has whole atoms only. So every opened sum, in any round, is a
+sum of atoms' sums, and in every linear combination of opened sums the members of an atom have equal
+coefficients. It contains all of them or none. So no sum below that of an atom is ever determined, for any
+draws and any dropouts; colluders know their own updates, which they can subtract.
 
 Atoms are formed over the whole roster, absent parties included, from the seed of the run's atom draw
 (:mod:`securefl.protocol.round.shared.atom_seed`), around those that parties keep from earlier runs
-(:mod:`securefl.methods.clustering.kept_atoms`). Everything here is a pure function of seeds and names: each
+(:mod:`securefl.methods.clustering.kept_atoms`). All functions are pure functions of seeds and names: each
 party computes the same.
 
 Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
-rounds determine no part of a batch; here in reclusterings and survivor sets too, with colluders in an atom.
+rounds determine no part of a batch. Here also for reclusterings and survivor sets, and with colluders in an
+atom.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,21 +26,21 @@ from securefl.methods.clustering.sizes import atom_sizes, dealt
 def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[kept_atoms.Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster is in one.
 
-    Kept atoms stay as they are. Parties beyond a multiple of ``size`` make some atoms larger by one (by more
-    only where there are fewer atoms than such parties).
+    Kept atoms do not change. Parties beyond a multiple of ``size`` enlarge some atoms by one (by more only if
+    there are fewer atoms than such parties).
 
     Args:
         atom_seed: the certified seed of the atom draw, 32 bytes, and labels of kept atoms behind it.
         roster: all parties of the run.
-        size: fewest members of an atom.
+        size: smallest number of members of an atom.
 
     Raises:
         UsageError: fewer parties than one atom needs.
-        ValueError: the labels are not of this roster.
+        ValueError: the labels do not fit this roster.
     """
     names = sorted(roster)
     seed, kept = atom_seed[: kept_atoms.SEED_BYTES], kept_atoms.kept_in(atom_seed, names)
-    # Whatever they state of themselves: parties that were dealt apart could choose their mates.
+    # Statements of the parties do not matter: parties dealt apart could choose their mates.
     order = assignment.shuffle([party for party in names if party not in kept.bound], seed, "atoms")
     atoms = [list(atom) for atom in (*kept.atoms, *kept.closed)]
     if atoms and len(order) < size:
@@ -54,13 +55,13 @@ def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[
 
 
 def whole(atoms: Iterable[kept_atoms.Atom], present: Collection[PartyId]) -> tuple[kept_atoms.Atom, ...]:
-    """Return the atoms of which nobody is missing."""
+    """Return the atoms whose members are all present."""
     there = frozenset(present)
     return tuple(atom for atom in atoms if there.issuperset(atom))
 
 
 def splits(atoms: Iterable[kept_atoms.Atom], survivors: Collection[PartyId]) -> bool:
-    """Whether a set of parties has some members of an atom and lacks others."""
+    """Return True if a set of parties contains some members of an atom and lacks others."""
     counted = frozenset(survivors)
     return any(0 < len(counted.intersection(atom)) < len(atom) for atom in atoms)
 
@@ -77,21 +78,21 @@ def draw_unions(
 ) -> assignment.Assignment:
     """Draw participants and clusters, in whole atoms, from a round's certified seed.
 
-    As many of the atoms as fit take part: up to ``wanted`` parties, in clusters of at most ``largest``. Where
-    that leaves fewer than ``fewest`` parties, nobody does.
+    As many atoms as fit take part: up to ``wanted`` parties, in clusters of at most ``largest``. If that
+    leaves fewer than ``fewest`` parties, there are no participants.
 
     Args:
         seed: 32 bytes, of the round.
-        atoms: those of which everybody is there (:func:`whole`).
-        per_cluster: fewest atoms of a cluster.
+        atoms: those whose members are all present (:func:`whole`).
+        per_cluster: smallest number of atoms of a cluster.
         reclusterings: R.
-        fewest: parties below which there is no round.
-        wanted: the most parties that take part.
-        largest: the most members that a cluster may have.
+        fewest: smallest number of parties of a round.
+        wanted: largest number of participants.
+        largest: largest number of members of a cluster.
 
     Returns:
-        Clusters with equally many atoms, or one more; the larger atoms are spread evenly over them, so that
-        cluster sizes do not depend on the seed where all atoms take part.
+        Clusters with equally many atoms, or one more. Larger atoms are spread evenly over them, so cluster
+        sizes do not depend on the seed if all atoms take part.
     """
     order = assignment.shuffle(sorted(atoms), seed, "participants")
     chosen = next(
@@ -112,7 +113,7 @@ def draw_unions(
 def _prefixes(
     order: Sequence[kept_atoms.Atom], per_cluster: int, wanted: int, largest: int
 ) -> Iterator[tuple[kept_atoms.Atom, ...]]:
-    """Yield the leading atoms that may take part, ascending, the most of them first."""
+    """Yield the leading atoms that may take part, ascending, longest prefix first."""
     for count in range(len(order), per_cluster - 1, -1):
         sizes = [len(atom) for atom in order[:count]]
         clusters = [sums.exact_sum(sizes[place] for place in places) for places in dealt(sizes, per_cluster)]

@@ -1,7 +1,7 @@
-"""The committee that repeats the server's step: drawn by a round's certified seed, and how likely it fails.
+"""Committee that repeats the server's step: drawn by a round's certified seed; its failure probability.
 
-A committee fails where colluders are a quorum of it: then they may attest a model of the server's choice. It
-is drawn from all participants, not from survivors: whose input is lost is the server's choice.
+A committee fails if colluders are a quorum of it: they may then attest a model of the server's choice. It is
+drawn from all participants, not from survivors, since the server can choose whose input is lost.
 """
 
 import math
@@ -16,16 +16,16 @@ from securefl.methods.clustering.presence import fewest_participants
 from securefl.scenario import Scenario
 
 ACCEPTED = 1e-6
-"""The highest probability with which committees may fail in a whole run."""
+"""Largest probability that some committee of a whole run fails."""
 
 
 def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId]) -> tuple[PartyId, ...]:
-    """Return who repeats the step of a round, sorted.
+    """Return the parties that repeat the step of a round, sorted.
 
     Args:
         scenario: of the run.
         seed: of the round, certified, 32 bytes.
-        participants: everybody who was drawn for it.
+        participants: all parties drawn for the round.
     """
     if scenario.secure_sum.verification == "all":
         return tuple(sorted(participants))
@@ -33,7 +33,7 @@ def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId
 
 
 def attests_needed(scenario: Scenario, members: int) -> int:
-    """Return how many of so many members of a committee have to attest a step."""
+    """Return the number of attestations of a step that a committee of ``members`` needs."""
     sums = scenario.secure_sum
     if sums.verification == "all":
         return sizes.quorum_of(scenario.parties, sums.colluders)
@@ -41,9 +41,9 @@ def attests_needed(scenario: Scenario, members: int) -> int:
 
 
 def committee_size(scenario: Scenario) -> int:
-    """Return how many parties repeat a step: as few as :data:`ACCEPTED` allows.
+    """Return the number of parties that repeat a step: as few as :data:`ACCEPTED` allows.
 
-    Twice the colluders and one more never fail.
+    Twice the colluders plus one never fail.
     """
     sums = scenario.secure_sum
     if sums.verification == "all":
@@ -54,7 +54,8 @@ def committee_size(scenario: Scenario) -> int:
 def committee_failure(scenario: Scenario) -> float:
     """Return the probability that colluders are a quorum of some committee of a run, redraws included.
 
-    At the presence that suits the server best: as few parties as a round needs, all colluders among them.
+    Computed for the presence that is best for the server: as few parties as a round needs, with all
+    colluders.
     """
     sums, size = scenario.secure_sum, committee_size(scenario)
     if sums.verification == "all":

@@ -1,14 +1,14 @@
-"""Odds as a game: the best that a server can do to bring one party among its colluders.
+"""Adaptive server: the best strategy to place one party among its colluders, and its probability.
 
-A curious server does nothing: the draw of clusters decides. An active one chooses who is announced, voids
-draws that it dislikes, and loses the inputs of honest members once it knows the clusters. A sum opens with
-``min_survivors`` members: a party is alone as soon as one fewer of its cluster mates collude and all honest
-ones can be lost. What holds the server back is the certificate: those who are left in all clusters together
-must still be a quorum. Mates as many as the threshold need none of that: they hold shares enough to open the
-party's masked vector as soon as it is there. Voiding costs it nothing: it invites again, and nobody needs to
-be left out of the next draw.
+A curious server is passive: the draw of clusters decides. An active server chooses the announced parties,
+voids draws, and drops the inputs of honest members once it knows the clusters. A sum opens with
+``min_survivors`` members. So a party is alone as soon as one fewer of its cluster mates collude and all
+honest ones can be dropped. The certificate limits the server: the survivors of all clusters together must
+still be a quorum. If as many mates as the threshold collude, no dropouts are needed: their shares open the
+party's masked vector as soon as it arrives. Voiding is free: the server invites again, and excludes no party
+from the next draw.
 
-The header, ``plan`` and the premise of shared noise have their odds from here (ADR 0034).
+The odds in the header, in ``plan`` and in the premise of shared noise come from here (ADR 0034).
 """
 
 import math
@@ -32,22 +32,23 @@ from securefl.methods.clustering.sizes import (
 from securefl.scenario import Scenario
 
 _Least = Callable[[int, int], int]
-"""How many mates have to collude, by the size of the cluster and how many parties take part."""
+"""Number of mates that have to collude, by size of the cluster and number of participants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The server's best play."""
+    """The server's best strategy."""
 
     chance: float
-    """In one draw of one reclustering."""
+    """Probability in one draw of one reclustering."""
     present: int
-    """With so many parties announced; 0 where it gains nothing."""
+    """Number of announced parties; 0 if the server gains nothing."""
     in_run: float
-    """At least once in all draws that it can have, as independent ones.
+    """Probability of at least one success in all its draws, treated as independent.
 
-    The reclusterings of a draw have its participants in common, so that this is a bound where R > 1 and
-    participants are drawn; otherwise it is exact."""
+    The reclusterings of a draw share its participants. So this is a bound if R > 1 and participants are
+    drawn, and exact otherwise.
+    """
 
 
 _NOTHING = Best(0.0, 0, 0.0)
@@ -55,47 +56,47 @@ _NOTHING = Best(0.0, 0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """The numbers that it is played with. Clusters are drawn anew in every round, without atoms."""
+    """Parameters of the game. Clusters are drawn anew in every round, without atoms."""
 
     parties: int
-    """N: of the run."""
+    """N: parties of the run."""
     participants: int
-    """Who takes part in a round, if all are there."""
+    """Participants of a round, if all parties are present."""
     colluders: int
-    """q: with the server, over the whole run."""
+    """q: colluders with the server over the whole run."""
     size: int
-    """m: fewest members of a cluster."""
+    """m: smallest number of members of a cluster."""
     largest: int
-    """The most members that a cluster may have, whoever stays away."""
+    """Largest number of members of a cluster, for any absences."""
     server: Literal["curious", "active"] = "active"
     openings: int = 1
     """T x R: clusterings of the run."""
     fixed: bool = False
-    """One draw of everybody for the whole run."""
+    """True if all parties are drawn once for the whole run."""
 
     @property
     def quorum(self) -> int:
-        """Survivors that certify a round."""
+        """Number of survivors that certify a round."""
         return quorum_of(self.parties, self.colluders)
 
     @property
     def draws(self) -> int:
-        """Clusterings that the server can have in the run; it keeps at most one of :data:`MAX_DRAWS`."""
+        """Clusterings that the server can draw in the run; it keeps at most one of :data:`MAX_DRAWS`."""
         if self.fixed:
             return 1
         return self.openings * (MAX_DRAWS if self.server == "active" else 1)
 
     def alone(self, min_survivors: int, threshold: int | None = None) -> Best:
-        """The server's way to leave a given party alone among colluders in an opened sum.
+        """Return the best strategy to leave a given party alone among colluders in an opened sum.
 
-        The expected draw is over the party's place, too: none where it is not drawn, else a cluster of each
-        size in proportion to the members of such clusters. Its mates are a uniform choice of the others. An
-        input lost in one reclustering is lost in all, which may cost the server more survivors than are
-        counted: a bound where R > 1 and it loses two of a cluster.
+        The probability also covers the party's place: not drawn, or in a cluster of each size in proportion
+        to the members of such clusters. Its mates are uniform among the other parties. An input dropped in
+        one reclustering is dropped in all, which may cost the server more survivors than counted. So this is
+        a bound if R > 1 and the server drops two members of a cluster.
 
         Args:
             min_survivors: of the scenario.
-            threshold: the same; None where shares of single members open nothing.
+            threshold: of the scenario; None if shares of single members open nothing.
         """
 
         def least(size: int, drawn: int) -> int:
@@ -108,13 +109,13 @@ class Game:
         return self._best(least, announced)
 
     def exceeds(self, f: int, fewest: int | None = None) -> Best:
-        """The way to bring a given party together with more than ``f`` colluding mates.
+        """Return the best strategy to place a given party with more than ``f`` colluding mates.
 
-        Whoever stays away, by the server's choice or their own.
+        For any absences, chosen by the server or not.
 
         Args:
-            f: colluders that are reckoned with.
-            fewest: parties that are there in every round; without, as few as certify one.
+            f: assumed number of colluders.
+            fewest: smallest number of parties present in every round; default: the number that certifies one.
         """
         return self._best(
             lambda _size, _drawn: f + 1,
@@ -148,9 +149,10 @@ class Game:
         )
 
     def _bound(self, present: int, drawn: int, least: _Least) -> float:
-        """At least the chance with this many parties or more: the more are there, the fewer of them collude.
+        """Return an upper bound on the probability with ``present`` or more parties.
 
-        From m^2 participants on clusters have m or m + 1 members.
+        From m^2 participants on, clusters have m or m + 1 members. The bound decreases with the number of
+        parties.
         """
         most = min(self.size + 1, self.largest) if drawn >= self.size**2 else self.largest
         return self._meeting_probability(present, most, least(most, self.quorum + most))
@@ -159,7 +161,7 @@ class Game:
         return odds.tail(present - 1, self.colluders, min(size, present) - 1, least)
 
     def drawn(self, present: int) -> int:
-        """How many of those who are announced take part in a round; 0 where there is none."""
+        """Return the number of participants among ``present`` announced; 0 without a round."""
         if self.fixed:
             return present
         fewest = max(self.quorum, self.size) if self.server == "active" else self.size
@@ -167,7 +169,7 @@ class Game:
 
 
 def game_of(scenario: Scenario) -> Game:
-    """The numbers of a feasible scenario."""
+    """Return the parameters of a feasible scenario."""
     return Game(
         parties=scenario.parties,
         participants=participants_of(scenario),
@@ -181,16 +183,16 @@ def game_of(scenario: Scenario) -> Game:
 
 
 def p_alone(scenario: Scenario) -> tuple[float, float]:
-    """P(a given party is left alone among colluders) in one opening, and in the run, of a feasible scenario.
+    """Return P(a given party is left alone among colluders) in one opening and in the run.
 
-    With open task groups chance is no help: colluders name the party's group. With atoms sums determine the
-    party's atom, or its mates hold shares enough; the sum of both odds is a bound.
+    The scenario is feasible. With open task groups chance does not help: colluders name the party's group.
+    With atoms, sums determine the party's atom, or its mates hold enough shares; the sum of both is a bound.
     """
     sums = scenario.secure_sum
     if tells_groups(scenario.groups) and sums.colluders:
         filled = float(sums.colluders >= min(sums.threshold, sums.min_survivors - 1))
         return filled, filled
-    # Mates as many as the threshold rebuild a party's masks; CrypTen's members hold no such shares.
+    # As many mates as the threshold rebuild a party's masks; CrypTen's members hold no such shares.
     threshold = sums.threshold if sums.kind == "masking" else None
     if scenario.clustering.atoms > 1:
         return _alone_in_atoms(scenario, threshold)
@@ -199,10 +201,11 @@ def p_alone(scenario: Scenario) -> tuple[float, float]:
 
 
 def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, float]:
-    """The same, by the largest cluster of whole atoms among the fewest parties that the server may announce.
+    """Return the same for the largest cluster of whole atoms among the fewest parties that may be announced.
 
-    It knows the atoms once they are kept, and may announce those that suit it: worth less to it than what is
-    counted, all colluders among a quorum, as long as the threshold is above the number of atoms in a cluster.
+    The server knows the atoms once they are kept, and may announce favourable ones. That gains less than the
+    assumption that all colluders are in a quorum, as long as the threshold is above the number of atoms in a
+    cluster.
     """
     game, exposed = game_of(scenario), _exposure_probability(scenario)
     if game.server == "active":
@@ -216,9 +219,9 @@ def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, f
 
 
 def _exposure_probability(scenario: Scenario) -> float:
-    """P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
+    """Return P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
 
-    Atoms are over the whole roster, so that nobody who announces participants bears on it.
+    Atoms cover the whole roster, so the announced participants do not matter.
     """
     parties, colluders = scenario.parties, scenario.secure_sum.colluders
     alone = odds.alone_among(parties, colluders, min(atom_sizes(parties, scenario.clustering.atoms)))
@@ -226,18 +229,18 @@ def _exposure_probability(scenario: Scenario) -> float:
 
 
 def atom_draws(scenario: Scenario) -> int:
-    """How often atoms can be drawn before any party keeps them: a server voids draws that it dislikes."""
+    """Return how often atoms can be drawn before any party keeps them: a server may void draws."""
     return MAX_DRAWS * scenario.stop.rounds if scenario.secure_sum.server == "active" else 1
 
 
 def p_shares_fail(scenario: Scenario, fewest: int | None = None) -> float:
-    """P(more than f of a given party's cluster mates collude in an opening of the run).
+    """Return P(more than f of a given party's cluster mates collude in an opening of the run).
 
     For the worst numbers of present parties; 0.0 without such noise.
 
     Args:
-        scenario: a feasible one, without atoms where shared noise rests on chance.
-        fewest: parties that are there in every round; without, as few as a round may go on with.
+        scenario: feasible, without atoms if shared noise depends on chance.
+        fewest: smallest number of parties present in every round; default: the smallest number of a round.
     """
     if not rests_on_chance(scenario):
         return 0.0

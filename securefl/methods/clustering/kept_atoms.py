@@ -1,12 +1,12 @@
 """Atoms that parties keep over runs, for sums of the same samples without noise.
 
 Metrics of one site's samples, and statistics of its data, are nearly the same numbers in each round and run.
-So sums of them must not differ by less than an atom, whichever run they are of. A party keeps its first atom
-for good, and each later run forms its atoms around those that parties keep (ADR 0060).
+So sums of them must not differ by less than an atom, across all runs. A party keeps its first atom for good,
+and each later run forms its atoms around the kept ones (ADR 0060).
 
-Before a run has atoms, each hello states those that its party knows. What more than ``colluders`` parties
-state is agreed: one of them is honest. The draw that forms the atoms appends the agreed ones to its seed, so
-that each party that knows the seed forms the same atoms.
+Before a run has atoms, each hello states the atoms that its party knows. Atoms stated by more than
+``colluders`` parties are agreed, since at least one of these is honest. The draw that forms the atoms appends
+the agreed ones to its seed, so each party that knows the seed forms the same atoms.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import TypeAlias
 from securefl.base.ids import PartyId
 
 Atom: TypeAlias = tuple[PartyId, ...]
-"""Its members, ascending."""
+"""Members of an atom, ascending."""
 
 SEED_BYTES = 32
 _STATED = b"\x01"
-"""First byte of a statement, whose length is odd; that of a seed with atoms is even."""
+"""First byte of a statement, whose length is odd; the length of a seed with atoms is even."""
 _FREE, _CLOSED, _WAITING = 0, 0x8000, 0xFFFF
 MOST_LABELLED = 2 * (_CLOSED - 1)
-"""Parties of a roster whose atoms, of two members or more, have labels."""
+"""Largest roster whose atoms, of two members or more, have labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAtoms:
-    """Atoms of earlier runs, as far as they lie in one roster."""
+    """Atoms of earlier runs that lie in one roster."""
 
     atoms: tuple[Atom, ...] = ()
     """Disjoint, ascending."""
     waiting: frozenset[PartyId] = frozenset()
-    """Parties in none of these atoms that have another one: they give no metrics in this run."""
+    """Parties in none of these atoms that have another one: they send no metrics in this run."""
     closed: tuple[Atom, ...] = ()
-    """Atoms of which a member states another one: they stay together, and give no metrics in this run."""
+    """Atoms of which a member states another one: they stay together, and send no metrics in this run."""
 
     @property
     def bound(self) -> frozenset[PartyId]:
@@ -57,7 +57,7 @@ class KeptAtoms:
         """Return the atoms that labels describe.
 
         Raises:
-            ValueError: they are not of this roster, or not as :meth:`labels` writes them.
+            ValueError: they do not fit this roster, or are not in the form of :meth:`labels`.
         """
         names = sorted(roster)
         if not labels:
@@ -79,11 +79,11 @@ class KeptAtoms:
 
 
 def kept_by(owner: PartyId, atoms: Iterable[Atom], roster: Collection[PartyId]) -> KeptAtoms:
-    """Return what a party states of the atoms that it knows: those whose members are all in the roster.
+    """Return a party's statement about the atoms that it knows: those with all members in the roster.
 
     Args:
-        owner: of the statement. If its own atom is not one of those, it waits.
-        atoms: that it knows, disjoint, its own among them if it has one.
+        owner: party of the statement. If its own atom is not in the roster, it waits.
+        atoms: known atoms, disjoint, including the owner's if it has one.
         roster: parties of the run.
     """
     known = frozenset(roster)
@@ -107,7 +107,7 @@ def kept_in(atom_seed: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
     """Return the kept atoms in a seed that has formed atoms, or in a statement.
 
     Raises:
-        ValueError: it holds other labels than those of the roster.
+        ValueError: its labels do not fit the roster.
     """
     start = SEED_BYTES if is_founded(atom_seed) else len(_STATED)
     return KeptAtoms.of_labels(atom_seed[start:], roster)
@@ -119,14 +119,14 @@ def agreed_atoms(
     """Return the kept atoms on which the parties of a draw agree.
 
     An atom is agreed if more than ``colluders`` parties state it and none of its members states another one.
-    If one does, the atom stays together and is closed: a colluder that could have its atom dealt anew would
-    choose its mates. Parties whose own atom is neither wait.
+    If a member does, the atom stays together and is closed: otherwise a colluder could have its atom dealt
+    anew and choose its mates. Parties whose own atom is neither agreed nor closed wait.
 
     Args:
-        stated: by party that said hello, what it states. What is not of this roster states nothing.
+        stated: statements by party that sent a hello. One that does not fit this roster counts as empty.
         roster: parties of the run.
         colluders: q.
-        sizes: members that an atom may have in this run.
+        sizes: allowed numbers of members of an atom in this run.
     """
     said = {party: _read(raw, roster) for party, raw in stated.items()}
     own = {
@@ -145,20 +145,20 @@ def agreed_atoms(
 
 
 def without_atoms(kept: KeptAtoms) -> KeptAtoms:
-    """Return what is left if a run cannot use the atoms: all of their members wait."""
+    """Return the state if a run cannot use the atoms: all of their members wait."""
     return KeptAtoms((), kept.waiting | kept.bound)
 
 
 def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple[Atom, ...]:
-    """Return the parties that give metrics, in the atoms that they keep from then on.
+    """Return the parties that send metrics, in the atoms that they keep from then on.
 
     Args:
         atoms: of the run.
-        kept: the agreed ones, each of them in one atom of the run.
-        fewest: members of an atom that hide one, f + k.
+        kept: the agreed ones, each inside one atom of the run.
+        fewest: f + k: number of members of an atom that hide one of them.
 
     Returns:
-        The kept atoms, and of each atom of the run the newcomers, if they are ``fewest`` or more.
+        The kept atoms, and the newcomers of each atom of the run if there are at least ``fewest``.
     """
     bound = kept.waiting | kept.bound
     newcomers = (tuple(party for party in atom if party not in bound) for atom in atoms)

@@ -1,4 +1,4 @@
-"""Odds of random clusters for numbers bounded over the whole run: exact where that is affordable."""
+"""Odds of random clusters for numbers bounded over the whole run: exact if affordable."""
 
 import functools
 import math
@@ -11,11 +11,11 @@ from securefl.base import sums
 from securefl.base.arrays import F64
 
 _EXACT_WORK = 300_000
-"""Integer products that an exact count may cost; beyond it clusters are treated as independent."""
+"""Largest number of integer products of an exact count; beyond it clusters are treated as independent."""
 
 
 def tail(population: int, marked: int, drawn: int, at_least: int) -> float:
-    """P(``drawn`` of ``population``, without replacement, hold ``at_least`` or more of the ``marked``)."""
+    """Return P(``drawn`` of ``population``, without replacement, hold at least ``at_least`` ``marked``)."""
     ways = sums.exact_sum(
         math.comb(marked, hit) * math.comb(population - marked, drawn - hit)
         for hit in range(max(at_least, 0), min(drawn, marked) + 1)
@@ -24,7 +24,7 @@ def tail(population: int, marked: int, drawn: int, at_least: int) -> float:
 
 
 def alone_among(population: int, marked: int, size: int) -> float:
-    """P(all ``size - 1`` cluster mates of a given unmarked party are marked).
+    """Return P(all ``size - 1`` cluster mates of a given unmarked party are marked).
 
     For 60 parties, 12 colluders and clusters of 3 it is 3.9 % per opening (protocol.md, Parameters).
     """
@@ -32,14 +32,14 @@ def alone_among(population: int, marked: int, size: int) -> float:
 
 
 def once_in(probability: float, times: int) -> float:
-    """P(an event happens at least once in ``times`` independent trials)."""
+    """Return P(an event happens at least once in ``times`` independent trials)."""
     if probability >= 1:
         return 1.0 if times else 0.0
     return -math.expm1(times * math.log1p(-probability))
 
 
 def binomial_law(trials: int, rate: float) -> F64:
-    """P(X = k) of X ~ Binomial(``trials`` >= 0, 0 <= ``rate`` <= 1), f64 ``(trials + 1,)``."""
+    """Return P(X = k) of X ~ Binomial(``trials`` >= 0, 0 <= ``rate`` <= 1), f64 ``(trials + 1,)``."""
     from scipy import special  # noqa: PLC0415 - a fifth of a second that most commands need not spend
 
     hits = np.arange(trials + 1)
@@ -49,16 +49,16 @@ def binomial_law(trials: int, rate: float) -> F64:
 
 
 def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int], resting: int = 0) -> float:
-    """P(no cluster holds more of the ``marked`` than ``allowed(size)``) under a uniformly random assignment.
+    """Return P(no cluster holds more than ``allowed(size)`` marked parties) under a uniform assignment.
 
     Counts assignments with the generating function prod_i sum_(h <= allowed) C(size_i, h) x^h: the
     coefficient of x^marked over C(population, marked).
 
     Args:
         sizes: of the clusters.
-        marked: how many of the whole population, those in no cluster included.
-        allowed: the most that a cluster of a given size may hold.
-        resting: parties that are in no cluster.
+        marked: number of marked parties of the whole population, those in no cluster included.
+        allowed: largest number that a cluster of a given size may hold.
+        resting: number of parties in no cluster.
     """
     population = sums.exact_sum(sizes) + resting
     if population * marked > _EXACT_WORK:
@@ -74,16 +74,16 @@ def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int],
 def clusters_kept(
     clusters: Sequence[Sequence[int]], dropouts: int, min_survivors: int, parties: int
 ) -> float:
-    """P(random dropouts leave every cluster its ``min_survivors``), where each takes its whole atom along.
+    """Return P(random dropouts leave every cluster ``min_survivors``), if each removes its whole atom.
 
-    Counts choices of dropouts as :func:`all_within` does; a cluster's factor is a sum over the sets of atoms
+    Counts choices of dropouts as :func:`all_within` does. A cluster's factor is a sum over the sets of atoms
     that it can lose, of prod_(a lost) ((1 + x)^a - 1).
 
     Args:
         clusters: sizes of the atoms in each.
-        dropouts: how many of ``parties``, uniformly.
-        min_survivors: fewest members that a cluster must keep.
-        parties: all, those in no cluster included.
+        dropouts: number of dropouts among ``parties``, uniformly.
+        min_survivors: smallest number of members that a cluster must keep.
+        parties: number of all parties, those in no cluster included.
     """
     resting = parties - sums.exact_sum(map(sums.exact_sum, clusters))
     if parties * dropouts > _EXACT_WORK:
@@ -98,7 +98,7 @@ def clusters_kept(
 
 @functools.lru_cache(maxsize=1024)
 def _ways_to_lose(atoms: tuple[int, ...], min_survivors: int, dropouts: int) -> list[int]:
-    """By number of dropouts: the choices that leave enough of a cluster of atoms."""
+    """Return, by number of dropouts, the choices that leave enough members of a cluster of atoms."""
     by_members: dict[int, list[int]] = {0: [1]}
     for atom in atoms:
         hit = [0] + [math.comb(atom, drops) for drops in range(1, min(atom, dropouts) + 1)]
@@ -113,7 +113,7 @@ def _ways_to_lose(atoms: tuple[int, ...], min_survivors: int, dropouts: int) -> 
 
 
 def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> float:
-    """P(a cluster of atoms keeps ``min_survivors``) when each member drops out with probability ``rate``."""
+    """Return P(a cluster of atoms keeps ``min_survivors``) if each member drops out at ``rate``."""
     by_members = {0: 1.0}
     for atom in atoms:
         after: dict[int, float] = {}
@@ -128,11 +128,11 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
 
 
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
-    """P(at most ``most`` clusters hold any of the ``marked``) under a uniformly random assignment.
+    """Return P(at most ``most`` clusters hold any of the ``marked``) under a uniform assignment.
 
-    Exact: C(n, marked) choices hold no cluster but those of a set, and rest, with n parties; inclusion and
-    exclusion over all sets of i clusters weighs them by (-1)^(most - i) C(c - i - 1, most - i). With many
-    clusters by the normal approximation with the exact mean and, for equal sizes, the exact variance.
+    Exact: C(n, marked) choices touch only clusters of a given set, which has n parties with the resting ones.
+    Inclusion and exclusion over all sets of i clusters weighs them by (-1)^(most - i) C(c - i - 1, most - i).
+    Many clusters use the normal approximation with the exact mean and, for equal sizes, the exact variance.
     """
     if most >= min(len(sizes), marked):
         return 1.0
@@ -152,7 +152,7 @@ def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int =
 
 @functools.lru_cache(maxsize=64)
 def _unions(sizes: tuple[int, ...]) -> Mapping[tuple[int, int], int]:
-    """By number of clusters and of their members together: how many sets of clusters have so many."""
+    """Return the number of sets of clusters, by number of clusters and of their members."""
     found: Mapping[tuple[int, int], int] = {(0, 0): 1}
     for size, count in Counter(sizes).items():
         after: Counter[tuple[int, int]] = Counter()
@@ -179,7 +179,7 @@ def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: in
 
 
 def _product(left: list[int], right: list[int], degree: int) -> list[int]:
-    """The product of two polynomials up to x^degree, coefficients >= 0.
+    """Return the product of two polynomials up to x^degree, coefficients >= 0.
 
     One product of integers that hold the coefficients side by side (Kronecker's substitution).
     """
@@ -194,7 +194,7 @@ def _product(left: list[int], right: list[int], degree: int) -> list[int]:
 
 
 def _power(base: list[int], exponent: int, degree: int) -> list[int]:
-    """A polynomial to the power of ``exponent``, >= 1, up to x^degree."""
+    """Return a polynomial to the power of ``exponent`` >= 1, up to x^degree."""
     if exponent == 1:
         return base[: degree + 1]
     half = _power(base, exponent // 2, degree)

@@ -1,23 +1,23 @@
-"""Presence: parties that a round needs, and how many of those who are there take part."""
+"""Presence: the number of parties that a round needs, and the number of present ones that take part."""
 
 from securefl.methods.clustering import sizes
 from securefl.scenario import Scenario
 
 
 def fewest_participants(scenario: Scenario) -> int:
-    """Participants below which there is no round: one cluster, and the signatures of a certificate.
+    """Return the smallest number of participants of a round: one cluster, and a certificate's signatures.
 
-    The second keeps a server from showing a party a round in which nearly everybody else colludes.
+    The latter keeps a server from showing a party a round in which nearly all others collude.
     """
     size, sums = scenario.clustering.size, scenario.secure_sum
     return max(size, sizes.quorum_of(scenario.parties, sums.colluders)) if sums.server == "active" else size
 
 
 def fewest_present(scenario: Scenario) -> int:
-    """Parties that must have said hello to a round, whether or not they are drawn for it.
+    """Return the number of parties that must send a hello for a round, whether or not they are drawn.
 
-    Where shared noise rests on chance they are as many as for a certificate, whatever the server: the fewer
-    honest parties there are, the more of a cluster collude.
+    If shared noise depends on chance, that is as many as for a certificate, for any server: with fewer honest
+    parties, more of a cluster collude.
     """
     fewest = fewest_participants(scenario)
     if not sizes.rests_on_chance(scenario):
@@ -26,10 +26,10 @@ def fewest_present(scenario: Scenario) -> int:
 
 
 def wanted_of(scenario: Scenario, present: int) -> int:
-    """The number of participants in a round with random clusters; 0 when there can be none.
+    """Return the number of participants in a round with random clusters; 0 if there can be none.
 
     It is the largest number, up to the planned one, whose clusters stay within :func:`max_cluster_size`:
-    fewer parties make fewer and so larger clusters. The surplus sits the round out.
+    fewer parties make fewer and so larger clusters. The other parties pause for the round.
     """
     if present < fewest_present(scenario):
         return 0

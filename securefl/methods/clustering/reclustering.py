@@ -9,21 +9,21 @@ from securefl.methods.clustering.sizes import cluster_sizes
 
 
 def r_star(units: int, clusters: int) -> int | None:
-    """ceil((N - 1) / (C - 1)): draws of clusters whose sums as a rule determine each of the same updates.
+    """Return ceil((N - 1) / (C - 1)): draws whose sums typically determine each of the same updates.
 
-    Each draw adds C - 1 equations that do not follow from the others, as a rule. With atoms, ``units`` of
-    them stand for N, and the sum of each is determined.
+    Each draw typically adds C - 1 independent equations. With atoms, ``units`` of them stand for N, and the
+    sum of each is determined.
 
-    None for one cluster, which exposes nobody but by dropouts.
+    None for one cluster, which exposes no party except by dropouts.
     """
     return None if clusters < 2 else -(-(units - 1) // (clusters - 1))
 
 
 def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclusterings: int) -> float:
-    """P(q Byzantine parties spoil more than ``withstood`` clusters in none of R independent assignments).
+    """Return P(q Byzantine parties spoil more than ``withstood`` clusters in none of R assignments).
 
-    The mean over reclusterings is as wrong as its worst one, so this *falls* with R, except at 0 and 1. Sizes
-    are those of :func:`securefl.methods.clustering.sizes.cluster_sizes`.
+    Assignments are independent. The mean over reclusterings is as wrong as its worst one, so this *falls*
+    with R, except at 0 and 1. Sizes are those of :func:`securefl.methods.clustering.sizes.cluster_sizes`.
 
     Raises:
         UsageError: not 0 <= q <= n, 1 <= m <= n and R >= 1, or ``withstood`` negative.
@@ -35,11 +35,11 @@ def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclus
 
 
 def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
-    """(n - q - bm) / (R (n - q - 1)): variance of a mean without replacement, over R independent ones.
+    """Return (n - q - bm) / (R (n - q - 1)): variance factor of a mean without replacement, over R draws.
 
-    For clusters that are picked whatever they contain. A rule that looks at them picks otherwise: its error
-    has a part that is the same in every reclustering, which R does not lower. SHARE's Theorems 3 and 7 have
-    (n - q - bm) / (R (n - q) - 1), which is the same for R = 1 only.
+    The draws are independent, and clusters are picked regardless of their contents. A rule that inspects them
+    picks otherwise: part of its error is the same in every reclustering, and R does not lower it. SHARE's
+    Theorems 3 and 7 have (n - q - bm) / (R (n - q) - 1), which is the same for R = 1 only.
 
     Raises:
         UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.

@@ -47,22 +47,22 @@ __all__ = [
 ]
 
 MAX_DRAWS = 3
-"""Draws of nonces in one round, the first included: a withheld nonce voids a draw (protocol.md, step 2)."""
+"""Largest number of draws of nonces in one round: a withheld nonce voids a draw (protocol.md, step 2)."""
 
 
 def most_fitting(most: int, fewest: int, size: int, largest: int) -> int:
-    """The most parties, of ``most`` down to ``fewest`` >= ``size``, that make no cluster above ``largest``.
+    """Return the largest number of parties, from ``most`` to ``fewest``, with no cluster above ``largest``.
 
-    Fewer parties make fewer and so larger clusters. 0 where there is no such number.
+    Fewer parties make fewer and so larger clusters. ``fewest`` >= ``size``; 0 if no number fits.
     """
     fitting = (n for n in range(most, fewest - 1, -1) if max(cluster_sizes(n, size)) <= largest)
     return next(fitting, 0)
 
 
 def largest_cluster(scenario: Scenario) -> int:
-    """The most members that a cluster can have when parties stay away: clusters become fewer and so may grow.
+    """Return the largest number of members of a cluster when parties are absent.
 
-    That is up to 2 m - 1, or up to 2 g - 1 atoms for clusters planned of g.
+    Fewer clusters may grow up to 2 m - 1 members, or up to 2 g - 1 atoms for planned clusters of g.
     """
     clustering, participants = scenario.clustering, participants_of(scenario)
     largest_atom = max(atom_sizes(scenario.parties, clustering.atoms))
@@ -70,12 +70,12 @@ def largest_cluster(scenario: Scenario) -> int:
 
 
 def max_cluster_size(scenario: Scenario) -> int:
-    """The largest cluster that a round may form, whoever stays away; with a larger one it must not go on.
+    """Return the largest cluster that a round may form, for any absences; with a larger one it must abort.
 
-    Against an active server they may not grow beyond 2 t - f - 1, where 2 t - m > f ends (protocol.md,
-    Parameters): else the server could choose who is present such that it can open two sums of one cluster.
-    With shared noise whose premise holds by chance only, they do not grow either: in a larger cluster more
-    colluders meet than its stated probability covers. Fixed clusters never grow.
+    Against an active server clusters may not exceed 2 t - f - 1, since 2 t - m > f must hold (protocol.md,
+    Parameters). Otherwise the server could choose the present parties so that it can open two sums of one
+    cluster. They do not grow either if the premise of shared noise holds only by chance: larger clusters
+    contain more colluders than the stated probability covers. Fixed clusters never grow.
     """
     plan = scenario.secure_sum
     if scenario.clustering.fixed:
@@ -89,27 +89,27 @@ def max_cluster_size(scenario: Scenario) -> int:
 
 
 def rests_on_chance(scenario: Scenario) -> bool:
-    """Whether shared noise is reckoned for fewer colluders in a cluster than there are (f < q)."""
+    """Return True if shared noise assumes fewer colluders in a cluster than there are (f < q)."""
     plan, privacy = scenario.secure_sum, scenario.privacy
     return privacy.unit != "none" and privacy.shared and plan.colluders > plan.colluders_per_cluster
 
 
 def quorum_of(parties: int, colluders: int) -> int:
-    """Signatures of distinct roster identities that make a certificate: the least above (N + q) / 2."""
+    """Return the number of roster signatures that make a certificate: the least above (N + q) / 2."""
     return (parties + colluders) // 2 + 1
 
 
 def work_of(clustering: Clustering, reclustering: int) -> int:
-    """The number of the local work whose update a reclustering sums."""
+    """Return the index of the local work whose update a reclustering sums."""
     return reclustering if clustering.new_work else 0
 
 
 COUNTS = 0
-"""With hidden groups: the place among reclusterings at which counts are summed; slot j is at 1 + j."""
+"""Index among reclusterings at which counts are summed with hidden groups; slot j is at 1 + j."""
 
 
 def group_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Parties in each task group; as even as can be where the scenario does not say."""
+    """Return the number of parties in each task group; as even as possible by default."""
     groups = scenario.groups
     return groups.sizes or tuple(
         len(range(group, scenario.parties, groups.count)) for group in range(groups.count)
@@ -117,23 +117,23 @@ def group_sizes(scenario: Scenario) -> tuple[int, ...]:
 
 
 def upload_of(scenario: Scenario, reclustering: int) -> int:
-    """The number of the upload that a reclustering sums: of its local work, or of its slot."""
+    """Return the index of the upload that a reclustering sums: of its local work, or of its slot."""
     return reclustering if hides_groups(scenario.groups) else work_of(scenario.clustering, reclustering)
 
 
 def sums_apart(scenario: Scenario) -> bool:
-    """Whether each reclustering sums an update of its own."""
+    """Return True if each reclustering sums an update of its own."""
     return works_of(scenario.clustering) > 1 or hides_groups(scenario.groups)
 
 
 def steps_of(scenario: Scenario) -> int:
-    """Largest magnitude of an encoded coordinate, floor(range * 2^scale_bits), computed exactly."""
+    """Return the largest magnitude of an encoded coordinate, exactly floor(range * 2^scale_bits)."""
     numerator, denominator = scenario.encoding.range.as_integer_ratio()
     return (numerator << scenario.encoding.scale_bits) // denominator
 
 
 def batch_size_of(config: Training, samples: int) -> int:
-    """The most samples in a batch of a party that holds ``samples``; a share is rounded, 1 at least."""
+    """Return the largest batch of a party with ``samples`` samples; a fraction is rounded, at least 1."""
     if config.batch_fraction is None:
         return config.batch_size
     return max(1, math.floor(config.batch_fraction * samples + 0.5))

@@ -1,4 +1,4 @@
-"""The global survivor set: a party is counted in all R sums of a round or in none (protocol.md, step 6)."""
+"""Global survivor set: a party is counted in all R sums of a round or in none (protocol.md, step 6)."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -16,7 +16,8 @@ def survivor_set(
     Args:
         instances: members by (reclustering, cluster), as assigned.
         submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
-        min_survivors: an instance with fewer members in S removes its members from S everywhere.
+        submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
+        min_survivors: an instance with fewer members in S removes its members from S in all instances.
         atoms: blocks of which S has all members or none; every instance is a union of them.
 
     A dropout can cascade through reclusterings; the loop ends because S only shrinks.
@@ -27,7 +28,7 @@ def survivor_set(
     for atom in atoms:
         if not survivors.issuperset(atom):
             survivors.difference_update(atom)
-    # Instances are removed whole from here on, and atoms with them.
+    # From here on, instances are removed whole, and so are atoms.
     while True:
         doomed = {
             party
@@ -45,7 +46,10 @@ def is_closed(
     survivors: frozenset[PartyId],
     min_survivors: int,
 ) -> bool:
-    """Whether every instance keeps none or at least ``min_survivors`` of its members: a party's own check."""
+    """Return True if every instance keeps none or at least ``min_survivors`` of its members.
+
+    Each party's own check.
+    """
     return all(
         not (alive := survivors.intersection(members)) or len(alive) >= min_survivors
         for members in instances.values()

@@ -1,8 +1,8 @@
-"""Admission of a round's reclusterings for opening (protocol.md, step 8), for party and server alike.
+"""Admission of a round's reclusterings for opening (protocol.md, step 8), the same for party and server.
 
-Everybody computes it from the certified survivors, so that nobody has to be told what to release, and no
-server can ask for more. A reclustering is opened with all its sums or not at all: every survivor is then in
-as many sums as any other.
+Each party computes it from the certified survivors. So the server sends no list of sums to release, and
+cannot request more. A reclustering is opened with all its sums or not at all: every survivor is then in
+equally many sums.
 """
 
 from collections import Counter
@@ -19,24 +19,25 @@ from securefl.methods.leakage.modular import prime_from
 Sums = tuple[tuple[PartyId, ...], ...]
 """The members of each sum, sorted."""
 Openings = Mapping[UpdateVersion, Sums]
-"""Sums that were opened, or must be taken to be, by update version."""
+"""Sums that are opened, or count as opened, by update version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The reclusterings of one round that may be opened."""
+    """Reclusterings of one round that may be opened."""
 
     openings: Openings
-    """All that is admitted, taken as opened, by update version."""
+    """All admitted sums, counted as opened, by update version."""
     admitted: tuple[int, ...]
-    """Reclusterings, ascending."""
+    """Admitted reclusterings, ascending."""
     withheld: Mapping[int, tuple[Crossing, ...]]
-    """Whose limits each other reclustering would cross, on top of those admitted before it."""
+    """Crossings that each other reclustering would cause on top of those admitted before it."""
     certain: bool
-    """Whether it is right whatever prime was drawn; otherwise but for the doubt of the ledger, squared."""
+    """True if it is right for any prime; otherwise it is wrong with at most the squared doubt of the
+    ledger."""
 
     def head(self) -> bytes:
-        """Hash (32 bytes) of all openings, for the parties to sign. No prime is a part of it."""
+        """Return the hash (32 bytes) of all openings for the parties to sign; independent of the prime."""
         fields = [crypto.encode(*self.admitted)]
         for version, sums in sorted(self.openings.items()):
             fields.append(crypto.encode(*version, len(sums)))
@@ -53,18 +54,18 @@ def admit(
     seed: bytes,
     new_work: bool,
 ) -> Admission:
-    """Decide, reclustering by reclustering in their order, whether to open it: none crosses any limit.
+    """Decide for each reclustering in order whether to open it: none may cross any limit.
 
-    Sums count as opened once they may be released, whether or not the server says that it opened them.
+    Sums count as opened once they may be released, whether or not the server reports them as opened.
 
     Args:
         assignment: the round's clusters.
         survivors: the certified survivor set S.
-        limits: of all parties that demand any; of nobody where leakage is only reported.
+        limits: of all parties with demands; empty if leakage is only reported.
         round_: the global round.
-        seed: that primes follow from. Whoever shapes assignment or survivors should not have known it,
-            unless the answer is ``certain``.
-        new_work: whether each reclustering sums an update of its own.
+        seed: determines the primes. Parties that influence assignment or survivors must not know it, unless
+            the result is ``certain``.
+        new_work: True if each reclustering sums an update of its own.
     """
     every = range(len(assignment.clusters))
     grouped = (
@@ -88,12 +89,12 @@ def admit(
 def judge_sums(
     version: UpdateVersion, sums: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
 ) -> tuple[Crossing, ...]:
-    """Limits that some sums cross together, whatever reclusterings or rounds they are of.
+    """Return the limits that the sums cross together, from any reclusterings or rounds.
 
     Args:
-        version: of the update that they are about.
+        version: of the common update.
         sums: the members of each, sorted.
-        limits: of all parties that demand any.
+        limits: of all parties with demands.
         seed: as in :func:`admit`.
     """
     _, crossed = _Book(version, limits, seed).admit_rows({0: sums})
@@ -101,7 +102,7 @@ def judge_sums(
 
 
 class _Book:
-    """One update version: finds out which reclusterings go together."""
+    """Search for the admissible reclusterings of one update version."""
 
     def __init__(self, version: UpdateVersion, limits: Mapping[PartyId, LeakageLimits], seed: bytes) -> None:
         self.certain = True
@@ -115,7 +116,7 @@ class _Book:
             return list(rows), {}
         columns = sorted({party for row in together for party in row})
         ledger = LeakageLedger.begin(self._version, columns, prime_from(self._seed))
-        # More sums cross more limits, never fewer: if all together are harmless, each of them is.
+        # More sums never cross fewer limits: if all together are harmless, each of them is.
         everything = ledger
         for sums in rows.values():
             everything = _with(everything, sums)
@@ -134,12 +135,12 @@ class _Book:
         return kept, crossed
 
     def _judge(self, ledger: LeakageLedger, partitions: int) -> tuple[Crossing, ...]:
-        """Crossings, modulo a second prime too unless the rank is certain.
+        """Return the crossings; unless the rank is certain, check modulo a second prime.
 
-        Each of ``partitions`` reclusterings sums up to the same total, so that no rank is above the number of
-        sums less all but one of them. Where the rank modulo the prime reaches that it is the rational one,
-        and all searches for supports are proofs, whatever the prime. Otherwise somebody may have tried which
-        survivors suit the prime; two primes that mislead together are out of reach.
+        All ``partitions`` reclusterings have the same total, so the rank is at most the number of sums less
+        ``partitions`` - 1. If the rank modulo the prime reaches that, it is the rational rank, and all
+        searches for supports are proofs for any prime. Otherwise an adversary may have searched for survivors
+        that suit the prime. Two primes that both mislead are out of reach.
         """
         found = crossings(ledger, self._limits)
         most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))
@@ -150,10 +151,10 @@ class _Book:
 
 
 def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
-    """Whether what is said here without any algebra keeps everybody's limits.
+    """Return True if a check without algebra shows that all limits are kept.
 
-    Parties that are in the very same sums, as in one clustering or in an atom, have equal coefficients in
-    every combination: it contains all of them or none, and no leverage is above 1 over their number.
+    Parties in exactly the same sums, as in one clustering or in an atom, have equal coefficients in every
+    combination. It contains all of them or none, and no leverage is above 1 over their number.
     """
     if not limits:
         return True

@@ -1,7 +1,7 @@
-"""Exposure to any few colluders, unnamed: for each party the smallest support that contains it.
+"""Exposure to a few unnamed colluders: the smallest support that contains each party.
 
-Party i falls to colluders K exactly if some combination of the sums contains i and nobody outside K and i.
-The searches go by size, over all sets of up to four parties.
+Colluders K expose party i exactly if some combination of the sums contains i and no party outside K and i.
+The searches cover all sets of up to four parties, by size.
 """
 
 from collections.abc import Mapping
@@ -29,20 +29,20 @@ _TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Coalitions:
-    """For each party that up to ``searched`` colluders expose: a smallest set of parties that shows it."""
+    """Smallest set of parties that exposes each party with up to ``searched`` colluders."""
 
     searched: int
-    """Number of colluders up to which the answers are complete, at most 3."""
+    """Number of colluders up to which the result is complete, at most 3."""
     supports: Mapping[PartyId, tuple[PartyId, ...]]
-    """A support with the party in it; all other parties of it, as colluders, learn its update."""
+    """A support with the party in it; if all its other parties collude, they learn the party's update."""
 
     def colluders_needed(self, party: PartyId) -> int | None:
-        """Fewest colluders that expose ``party``: 0 if nobody is needed, None if more than ``searched``."""
+        """Return the fewest colluders that expose ``party``; None if more than ``searched``."""
         support = self.supports.get(party)
         return None if support is None else len(support) - 1
 
     def exposed_by(self, colluders: int) -> frozenset[PartyId]:
-        """Parties that some ``colluders`` others expose. Complete: nobody else is exposed by any of them.
+        """Return all parties that some ``colluders`` other parties expose.
 
         Raises:
             UsageError: more colluders than ``searched``.
@@ -53,14 +53,14 @@ class Coalitions:
 
 
 def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions:
-    """Parties that any ``colluders`` others expose, by exhaustive search.
+    """Return the parties that any ``colluders`` other parties expose, by exhaustive search.
 
-    Nobody is missed, but for twice the doubt of the ledger. An entry too many is a coincidence modulo the
-    prime, less likely than 1e-8 for 100 parties and 1e-3 for 1,000.
-    Three colluders cost up to N^3 / 2 steps of some 0.5 microseconds, fewer up to N^2 / 2.
+    No party is missed, except with twice the doubt of the ledger. A false entry is a coincidence modulo the
+    prime, with probability below 1e-8 for 100 parties and 1e-3 for 1,000. Three colluders cost up to N^3 / 2
+    steps of some 0.5 microseconds, fewer up to N^2 / 2.
 
     Raises:
-        UsageError: more than 3 colluders: name them instead (:meth:`LeakageLedger.without`), or take
+        UsageError: more than 3 colluders. Name them instead (:meth:`LeakageLedger.without`), or use
             :func:`securefl.methods.leakage.support.least_support` for a bound.
     """
     if not 0 <= colluders < ALWAYS:
@@ -79,7 +79,10 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
 
 
 class _Search:
-    """One projection of the points; ``found`` maps a column to the first support that contains it."""
+    """Search in one projection of the points.
+
+    ``found`` maps a column to the first support that contains it.
+    """
 
     def __init__(self, ledger: LeakageLedger, attempt: int) -> None:
         self.prime = ledger.prime
@@ -124,7 +127,7 @@ class _Search:
         for i, column in enumerate(points):
             if column in self.found:
                 continue
-            # The point is on no line of three, so that the others lie in different directions from it.
+            # The point is on no line of three, so the others lie in different directions from it.
             others = [k for k in range(len(points)) if k != i]
             directions = affine(seen_from(places, i, self.prime)[others], self.prime)
             for j, group in lines(directions, self.prime):
@@ -134,7 +137,10 @@ class _Search:
                     break
 
     def _independent(self, numbers: list[int], places: I64) -> list[int] | None:
-        """Three of the points that are not on a line: a line that a fourth point sees flat proves nothing."""
+        """Return three of the points that are not on a line, or None.
+
+        A line that a fourth point sees flat proves nothing.
+        """
         echelon, chosen = Echelon.empty(self.prime, places.shape[1] + 1), []
         for number in numbers:
             grown = echelon.append(np.concatenate([[1], places[number]]))

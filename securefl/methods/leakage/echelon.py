@@ -1,4 +1,4 @@
-"""Gauss-Jordan elimination modulo a prime, row by row, as a value that is replaced and never changed."""
+"""Gauss-Jordan elimination modulo a prime, row by row, as an immutable value."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from securefl.base.errors import UsageError
 from securefl.methods.leakage import modular
 
 _BLOCK = 32
-"""New rows wait until there are this many, and are then taken out of the old ones by one matrix product."""
+"""Number of new rows that are collected before one matrix product eliminates them from the old rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Echelon:
-    """The row space of the rows so far.
+    """Row space of the rows so far.
 
     ``basis`` and ``fresh`` hold residues, ``(rows, width)``. A row of either has 1 at its own pivot and 0 at
-    the others of its block; fresh rows are 0 at the old pivots too, while old rows still may have entries at
-    fresh pivots.
+    the others of its block. Fresh rows are also 0 at the old pivots, while old rows may have entries at fresh
+    pivots.
     """
 
     prime: int
@@ -33,17 +33,17 @@ class Echelon:
 
     @classmethod
     def empty(cls, prime: int, width: int) -> Echelon:
-        """No rows yet, over ``width`` columns."""
+        """Return the echelon without rows, over ``width`` columns."""
         none = np.zeros((0, width), np.int64)
         return cls(prime, width, none, (), none, ())
 
     @property
     def rank(self) -> int:
-        """Number of independent rows. Modulo the prime, so never above the rank over the rationals."""
+        """Number of independent rows modulo the prime, at most the rank over the rationals."""
         return len(self.pivots) + len(self.fresh_pivots)
 
     def append(self, row: I64) -> Echelon:
-        """The value with one more row of residues, ``(width,)``: the same object if it depends on others.
+        """Return the echelon with one more row of residues, ``(width,)``: the same object if it is dependent.
 
         Raises:
             UsageError: wrong shape or dtype.
@@ -69,7 +69,7 @@ class Echelon:
         used = np.flatnonzero(factors)
         if not len(used):
             return row
-        # Rows of zeros and ones meet the old rows with factors of 1: a sum instead of a product.
+        # For rows of zeros and ones the factors of old rows are 1: a sum instead of a product.
         if (factors[used] == 1).all():
             rest: I64 = row - modular.total(rows[used], self.prime)
         else:
@@ -78,7 +78,7 @@ class Echelon:
 
     @cached_property
     def settled(self) -> Echelon:
-        """The same row space in reduced form: every row is 0 at every other row's pivot, nothing is fresh."""
+        """Same row space in reduced form: every row is 0 at other rows' pivots, and no row is fresh."""
         if not self.fresh_pivots:
             return self
         basis = _eliminate(self.basis, self.fresh_pivots, self.fresh, self.prime)
@@ -100,17 +100,17 @@ class Echelon:
     def units(self) -> tuple[int, ...]:
         """Columns whose unit vector is in the row space, ascending.
 
-        Such a column has a pivot, and the reduced row of that pivot has no other entry.
+        Such a column has a pivot, and its reduced row has no other entry.
         """
         whole = self.settled
         alone = np.flatnonzero(~whole.basis[:, list(whole.free)].any(axis=1))
         return tuple(sorted(whole.pivots[k] for k in alone))
 
     def kernel_image(self, functionals: I64) -> I64:
-        """``W @ functionals`` for the basis W of the null space that the free columns name.
+        """Return ``W @ functionals`` for the basis W of the null space given by the free columns.
 
-        Row i of W, ``(width, width - rank)``, is what party i contributes: a vector v is in the row space
-        exactly if v @ W = 0.
+        Row i of W, ``(width, width - rank)``, belongs to party i: a vector v is in the row space exactly if v
+        @ W = 0.
 
         Args:
             functionals: ``(width - rank, d)`` residues.
@@ -124,7 +124,7 @@ class Echelon:
 
 
 def _eliminate(rows: I64, pivots: tuple[int, ...], by: I64, prime: int) -> I64:
-    """Take ``by``, with ones at ``pivots``, out of ``rows``, so that these are 0 there."""
+    """Eliminate ``by``, with ones at ``pivots``, from ``rows``, which then are 0 there."""
     factors = rows[:, list(pivots)]
     touched, columns = np.flatnonzero(factors.any(axis=1)), np.flatnonzero(by.any(axis=0))
     if not len(touched):

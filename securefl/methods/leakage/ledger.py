@@ -1,12 +1,11 @@
-"""The leakage ledger: what sums of one update version determine about single parties, a row for each sum.
+"""Leakage ledger: the information of sums of one update version about single parties, a row for each sum.
 
-Every opened sum is a row of zeros and ones over the parties, the certified survivors being the ones. A party
-is exposed if its unit vector is a linear combination of the rows: then that combination of the sums is its
-update (privacy-notes, section 1). Dropouts make rows of their own: two sums that differ by one party expose
-it, whatever the plan was.
+Every opened sum is a row of zeros and ones over the parties, with ones for the certified survivors. A party
+is exposed if its unit vector is a linear combination of the rows: that combination of the sums is its update
+(privacy-notes, section 1). Dropouts change rows: two sums that differ by one party expose it.
 
-Everything here is computed modulo a prime and right but for the probability :attr:`LeakageLedger.doubt`;
-:mod:`securefl.methods.leakage.proofs` turns answers into integers that anybody can check.
+All results are computed modulo a prime, and are wrong with probability at most :attr:`LeakageLedger.doubt`.
+:mod:`securefl.methods.leakage.proofs` turns them into integers that any party can check.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from securefl.methods.leakage.echelon import Echelon
 
 
 class UpdateVersion(NamedTuple):
-    """The updates that sums have in common: one global round, or one local work of it.
+    """Updates that sums have in common: one global round, or one local work of it.
 
-    ``work`` counts reclusterings where each has new local work, and is 0 otherwise.
+    ``work`` counts reclusterings if each has new local work, and is 0 otherwise.
     """
 
     round: int
@@ -38,25 +37,26 @@ class UpdateVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class LeakageLedger:
-    """All sums of one update version that were opened, or must be taken to be."""
+    """All sums of one update version that are opened, or count as opened."""
 
     version: UpdateVersion
     parties: tuple[PartyId, ...]
     """The columns, ascending."""
     prime: int
-    """In [2^60, 2^61), drawn at random, and not before whoever shapes the rows has committed to them."""
+    """Prime in [2^60, 2^61), drawn at random after the parties that influence the rows have committed to
+    them."""
     openings: tuple[tuple[int, ...], ...] = ()
     """Columns in each sum, ascending, in the order of opening."""
     independent: tuple[int, ...] = field(default=(), repr=False)
-    """Numbers of the openings that are no combination of earlier ones."""
+    """Indices of the openings that are not combinations of earlier ones."""
     echelon: Echelon = field(compare=False, repr=False, kw_only=True)
 
     @classmethod
     def begin(cls, version: UpdateVersion, parties: Iterable[PartyId], prime: int) -> LeakageLedger:
-        """A ledger without sums.
+        """Return a ledger without sums.
 
         Raises:
-            UsageError: no party, or a number that is no prime of 61 bits.
+            UsageError: no party, or ``prime`` is not a prime of 61 bits.
         """
         columns = tuple(sorted(set(parties)))
         if not columns or prime.bit_length() != modular.BITS or not modular.is_prime(prime):
@@ -64,13 +64,13 @@ class LeakageLedger:
         return cls(version, columns, prime, echelon=Echelon.empty(prime, len(columns)))
 
     def open(self, survivors: Collection[PartyId]) -> LeakageLedger:
-        """The ledger with one more sum.
+        """Return the ledger with one more sum.
 
         Args:
             survivors: the certified members that the sum contains.
 
         Raises:
-            UsageError: nobody, or somebody who is no party of the ledger.
+            UsageError: no members, or a member that is not a party of the ledger.
         """
         members = set(survivors)
         row = tuple(column for column, party in enumerate(self.parties) if party in members)
@@ -93,12 +93,12 @@ class LeakageLedger:
         )
 
     def without(self, colluders: Collection[PartyId]) -> LeakageLedger:
-        """The ledger as colluders and the server see it together: their columns are known, hence deleted.
+        """Return the ledger as colluders and the server see it, without the known columns of colluders.
 
-        Openings keep their numbers; one of colluders only becomes an empty row.
+        Openings keep their indices; an opening of colluders only becomes an empty row.
 
         Raises:
-            UsageError: a colluder who is no party, or nobody else is left.
+            UsageError: a colluder is not a party of the ledger, or no other party is left.
         """
         known = set(colluders)
         kept = [column for column, party in enumerate(self.parties) if party not in known]
@@ -111,7 +111,7 @@ class LeakageLedger:
         return ledger
 
     def modulo(self, prime: int) -> LeakageLedger:
-        """The same sums modulo another prime."""
+        """Return the ledger of the same sums modulo another prime."""
         ledger = LeakageLedger.begin(self.version, self.parties, prime)
         for row in self.openings:
             ledger = ledger._with(row)
@@ -132,17 +132,17 @@ class LeakageLedger:
 
     @property
     def kernel_dimension(self) -> int:
-        """Dimension of all changes of the updates that no opened sum shows."""
+        """Dimension of the space of changes of the updates that no opened sum shows."""
         return len(self.parties) - self.echelon.rank
 
     @property
     def doubt(self) -> float:
         """Bound on the probability, over the prime, that rank or :attr:`exposed` are wrong.
 
-        They are those of the rationals if the prime divides none of N + 1 fixed integers that are not 0: a
-        largest minor of A, and for each party that is not exposed one of A with its unit vector below. A
-        minor of order n of zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard), and has at
-        most log2 of that over 60 prime factors of 61 bits.
+        They are the rational ones if the prime divides none of N + 1 fixed nonzero integers: a largest minor
+        of A, and for each party that is not exposed one of A with its unit vector below. A minor of order n
+        of zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard). It has at most log2 of that over
+        60 prime factors of 61 bits.
         """
         order = min(len(self.openings), len(self.parties) - 1) + 1
         bits = (order + 1) / 2 * math.log2(order + 1) - order
@@ -157,7 +157,7 @@ def plan_ledgers(
     *,
     new_work: bool,
 ) -> tuple[LeakageLedger, ...]:
-    """The ledgers of a round as every party computes them before it releases (protocol.md, step 8).
+    """Return the ledgers of a round as every party computes them before it releases (protocol.md, step 8).
 
     All sums of the round count as opened. Clusters without a survivor have none.
 
@@ -166,10 +166,10 @@ def plan_ledgers(
         survivors: the global survivor set S.
         round_: the global round.
         prime: as in :class:`LeakageLedger`.
-        new_work: whether each reclustering sums an update of its own: a ledger for each, instead of one.
+        new_work: True if each reclustering sums an update of its own: one ledger for each, instead of one.
 
     Raises:
-        UsageError: nobody takes part, or a number that is no prime of 61 bits.
+        UsageError: no participants, or ``prime`` is not a prime of 61 bits.
     """
     works = [(row,) for row in assignment.clusters] if new_work else [assignment.clusters]
     ledgers = []

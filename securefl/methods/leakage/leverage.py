@@ -1,8 +1,8 @@
-"""Leverage of all parties at once, for equal noise: how near the sums come to each single update.
+"""Leverage of all parties at once, for equal noise: how close the sums come to each single update.
 
 Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space: 1 / h in one sum of
-h members, 1 for an exposed party (privacy-notes, section 2). Noise of variance s^2 that each party adds once
-hides its update as s^2 / leverage would hide an update that is opened alone.
+h members, 1 for an exposed party (privacy-notes, section 2). If each party adds noise of variance s^2 once,
+the noise hides an update as well as s^2 / leverage would hide an update that is opened alone.
 :func:`securefl.methods.privacy.exposure.leverage` is the general formula, for unequal noise.
 """
 
@@ -16,26 +16,27 @@ from securefl.base.errors import UsageError
 from securefl.methods.leakage.ledger import LeakageLedger
 
 MOST_COLLUDERS = 2
-"""Beyond it, sets of unnamed colluders are too many to try, unless the sums have no party in common."""
+"""Largest number of unnamed colluders whose sets are tried, unless the sums have no party in common."""
 BUDGET = 100_000_000
-"""Most steps, N^2 for each set of colluders: some 0.5 s, which every party takes before it releases."""
+"""Largest number of steps, N^2 for each set of colluders: some 0.5 s, spent by every party before it
+releases."""
 
 _NOTHING_LEFT = 1e-9
-"""A variance below it, of 1, is rounding: the party's noise is known already."""
+"""Variance, relative to 1, below which the party's noise counts as known."""
 
 
 def computable(ledger: LeakageLedger, colluders: int) -> bool:
-    """Whether :func:`leverages` can say what any so many colluders reach."""
+    """Return True if :func:`leverages` supports this number of colluders."""
     width = len(ledger.parties)
     affordable = colluders <= MOST_COLLUDERS and math.comb(width, colluders) * width**2 <= BUDGET
     return affordable or _disjoint(ledger)
 
 
 def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
-    """The leverage of each party, ``(N,)`` in [0, 1], with the ``colluders`` others that help most.
+    """Return the leverage of each party, ``(N,)`` in [0, 1], with the worst set of ``colluders``.
 
-    Colluders know their own updates: their columns count as deleted. 0 is for a party in no sum. Computed in
-    doubles, right to about 1e-12; exposed parties have 1 exactly.
+    Colluders know their own updates: their columns count as deleted. Parties in no sum have 0. Computed in
+    doubles, accurate to about 1e-12; exposed parties have exactly 1.
 
     Raises:
         UsageError: more colluders than :func:`computable`.
@@ -50,7 +51,7 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
         for row in ledger.openings:
             found[list(row)] = 1 / max(len(row) - colluders, 1)
         return found
-    # The rank is exact, so that no threshold decides which singular values are 0.
+    # The rank is exact, so no threshold decides which singular values are 0.
     basis = np.linalg.svd(ledger.matrix.astype(np.float64), full_matrices=False)[2][: ledger.echelon.rank]
     known = basis.T @ basis
     found = 1 - _least_variances(
@@ -67,10 +68,10 @@ def _disjoint(ledger: LeakageLedger) -> bool:
 
 
 def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:
-    """The rest of each party's unit variance once the sums and any so many other parties are known.
+    """Return each party's remaining unit variance given the sums and the worst ``colluders`` other parties.
 
-    ``variances`` is the covariance of independent unit normals given the sums, I - P; to learn one party more
-    is to condition on it.
+    ``variances`` is the covariance of independent unit normals given the sums, I - P. Learning one more party
+    means conditioning on it.
     """
     least: F64 = variances.diagonal().copy()
     if not colluders:
@@ -80,7 +81,7 @@ def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:
         if own < _NOTHING_LEFT:
             continue
         column = variances[:, helper]
-        # In whichever order they are known: each set is tried once.
+        # Conditioning does not depend on the order: each set is tried once.
         given = variances - np.outer(column, column) / own
         rest = _least_variances(given, helpers[place + 1 :], colluders - 1)
         rest[helper] = own

@@ -1,7 +1,7 @@
 """Exact rational solutions of integer systems that are regular modulo a prime (Dixon 1982).
 
-The solution is computed to more and more digits in base p from one inverse modulo p, and turned into
-fractions with a common denominator. Nothing is returned that does not solve the system over the integers.
+One inverse modulo p gives the solution to more and more digits in base p. Fractions with a common denominator
+are reconstructed from it, and returned only if they solve the system over the integers.
 """
 
 import math
@@ -30,7 +30,8 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
 
     Args:
         matrix: zeros and ones, ``(n, n)``, regular modulo ``prime``.
-        right: ``(n, k)``, entries below 2^31 in size.
+        matrix: zeros and ones, ``(n, n)``, regular modulo ``prime``.
+        right: ``(n, k)``, entries of magnitude below 2^31.
         prime: of 61 bits.
 
     Raises:
@@ -54,7 +55,7 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
         if modulus > 2 * limit * limit:
             raise UsageError("the system has no solution: it was regular, so this is a mistake in its making")
         digit = modular.product(inverse, rest % prime, prime)
-        # Exact: the difference is a multiple of the prime, and the quotient is below n + 2^31 in size.
+        # Exact: the difference is a multiple of the prime, and the quotient has magnitude below n + 2^31.
         rest = (rest - modular.wrapped_product(doubles, digit)) * unit
         value += digit.astype(object) * modulus
         modulus *= prime
@@ -88,7 +89,7 @@ def _solves(rows: Sequence[Sequence[int]], solution: Fractions, right: Sequence[
 
 
 def _fractions(values: Sequence[int], modulus: int) -> Fractions | None:
-    """Small fractions with one denominator that equal ``values`` modulo ``modulus``, if there are any."""
+    """Return small fractions with one denominator that equal ``values`` modulo ``modulus``, or None."""
     bound = math.isqrt(modulus // 2)
     denominator = 1
     for value in values:
@@ -104,7 +105,7 @@ def _fractions(values: Sequence[int], modulus: int) -> Fractions | None:
 
 
 def _denominator(value: int, modulus: int, bound: int) -> int:
-    """The denominator of the fraction that equals ``value``: Euclid's algorithm, half way (Wang 1981)."""
+    """Return the denominator of the fraction equal to ``value``: Euclid's algorithm, half way (Wang 1981)."""
     before, now = modulus, value
     below, denominator = 0, 1
     while now > bound:

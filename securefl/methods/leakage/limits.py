@@ -1,8 +1,7 @@
-"""Demands of parties on all sums of one update together, and the parties for which sums would break them.
+"""Limits of parties on all sums of one update, and the parties whose limits the sums cross.
 
-One deterministic function of public data: every party evaluates it for every party before it releases
-anything (protocol.md, step 8). That the victim alone looks after itself is not enough: others open the sums
-without it.
+A deterministic function of public data: every party evaluates it for every party before it releases shares
+(protocol.md, step 8). A check by the victim alone is not enough: other parties can open the sums without it.
 """
 
 from collections.abc import Mapping
@@ -16,51 +15,51 @@ from securefl.methods.leakage.leverage import computable, leverages
 from securefl.methods.leakage.support import ALWAYS, IN_A_ROUND, searchable, support_below
 
 TOLERANCE = 1e-9
-"""A leverage above its limit by less is rounding, which may differ from one machine to another."""
+"""Excess of a leverage over its limit that counts as rounding, which may differ between machines."""
 
 _SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LeakageLimits:
-    """Demands of one party on what leaks.
+    """Limits of one party on leakage.
 
-    It is not exposed to any ``colluders`` other parties and stays among ``group`` honest ones exactly if
-    every combination of sums that contains it contains ``support`` parties or more.
+    The party is not exposed to any ``colluders`` other parties and stays in a group of ``group`` honest ones
+    exactly if every combination of sums with the party contains at least ``support`` parties.
     """
 
     group: int = 2
-    """k: smallest group of honest parties that may be determined. 1 demands nothing."""
+    """k: smallest group of honest parties whose sum may be determined. 1 sets no limit."""
     colluders: int = 0
-    """Of the parties in a combination of sums, so many may collude with the server."""
+    """Number of parties in a combination of sums that may collude with the server."""
     leverage: float = 1.0
-    """The most that it may have, with as many colluders; 1 demands nothing."""
+    """Largest leverage with as many colluders; 1 sets no limit."""
 
     @property
     def support(self) -> int:
-        """The fewest parties that a combination of sums may contain; 1 where no group is demanded."""
+        """Smallest number of parties in a combination of sums; 1 without a limit on groups."""
         return self.colluders + self.group if self.group > 1 else 1
 
 
 class Crossing(NamedTuple):
-    """One party's limit that is not kept."""
+    """A crossed limit of one party."""
 
     party: PartyId
     kind: Literal["exposed", "group", "leverage", "undecided"]
-    """``undecided``: too much to search, which counts as crossed."""
+    """``undecided``: the search is too large, which counts as crossed."""
     reason: str
-    """For people, as the continuation of the party's name."""
+    """Explanation for users, which continues the party's name."""
 
 
 def crossings(ledger: LeakageLedger, limits: Mapping[PartyId, LeakageLimits]) -> tuple[Crossing, ...]:
-    """Parties whose limit is crossed once all sums of the ledger are open; empty where nobody's is.
+    """Return the limits that are crossed once all sums of the ledger are open.
 
-    Nobody is missed, but for the doubt of the ledger. Takes about as long as the elimination for supports up
-    to 4 parties, and much longer only where there is something to report.
+    No crossing is missed, except with the doubt of the ledger. Takes about as long as the elimination for
+    supports up to 4 parties, and much longer only if there is a crossing.
 
     Args:
         ledger: with all columns, of colluders too.
-        limits: of whoever demands any; the others are not looked at.
+        limits: of the parties with demands; other parties are not checked.
     """
     demands = {party: limits[party] for party in ledger.parties if party in limits}
     return tuple(sorted((*_on_groups(ledger, demands), *_on_leverage(ledger, demands))))
@@ -78,7 +77,7 @@ def _on_groups(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]) 
     if smallest is None:
         return ()
     if bound - 1 > ALWAYS:
-        # That the others are safe would take a search for each of them.
+        # Proving that the others are safe would take a search for each of them.
         return _undecided_crossings(
             demands, len(smallest) + 1, f"{_names(smallest)} are a combination of sums"
         )

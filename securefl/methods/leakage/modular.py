@@ -1,8 +1,8 @@
 """Arrays of integers modulo a prime of 61 bits: products, matrix products, inverses.
 
-A product of two residues has 122 bits. It is built from parts of 31 bits, and each part is reduced by a
-quotient that floating point finds to within one; the remainder is then exact in wrapping 64-bit integers.
-Matrix products run on doubles, on limbs of 21 bits, below 2^53: no result depends on rounding or its order.
+A product of two residues has 122 bits. It is built from parts of 31 bits. Floating point finds the quotient
+of each part to within one, so the remainder is exact in wrapping 64-bit integers. Matrix products run on
+doubles, on limbs of 21 bits, below 2^53: no result depends on rounding or its order.
 """
 
 import hashlib
@@ -18,21 +18,22 @@ from securefl.base.errors import UsageError
 
 BITS = 61
 PRIMES = 1.6e16
-"""There are more primes in [2^60, 2^61): above 3 x / (5 ln x) for x = 2^60 (Rosser and Schoenfeld 1962)."""
+"""Lower bound on the number of primes in [2^60, 2^61): 3 x / (5 ln x), x = 2^60 (Rosser and Schoenfeld
+1962)."""
 
 _HALF = 31
 _LIMB = 21
 _LIMBS = 3
 _FEW = 64
-"""Up to so many inverses are faster one by one: small arrays take the same time whatever their size."""
+"""Number of inverses up to which one by one is faster: small arrays take the same time at any size."""
 _DEPTH = 1024
-"""Terms of one matrix product on doubles: 2^42 * 2^10 = 2^52."""
+"""Largest number of terms of one matrix product on doubles: 2^42 * 2^10 = 2^52."""
 _BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 """Miller-Rabin with these bases decides every number below 3.3e24 (Sorenson and Webster 2015)."""
 
 
 def prime_from(seed: bytes) -> int:
-    """Return the prime in [2^60, 2^61) that ``seed`` names: uniform over primes for a uniform seed."""
+    """Return the prime in [2^60, 2^61) derived from ``seed``: uniform over primes for a uniform seed."""
     block = 0
     while True:
         raw = hashlib.shake_256(b"securefl/1/ledger prime" + block.to_bytes(4, "big") + seed).digest(512)
@@ -49,7 +50,7 @@ def draw_prime(entropy: Entropy) -> int:
 
 
 def is_prime(number: int) -> bool:
-    """Whether ``number``, below 2^64, is a prime: a proof, not a probability."""
+    """Return True if ``number``, below 2^64, is a prime; deterministic."""
     if number < 2:
         return False
     for base in _BASES:
@@ -71,7 +72,7 @@ def _passes(number: int, base: int, twos: int) -> bool:
 
 
 def residues(seed: bytes, shape: tuple[int, ...], prime: int) -> I64:
-    """Return residues that ``seed`` names, nearly uniform: no value is likelier than 9 / (8 prime)."""
+    """Return residues derived from ``seed``, nearly uniform: no value is likelier than 9 / (8 prime)."""
     raw = hashlib.shake_256(b"securefl/1/ledger residues" + seed).digest(8 * math.prod(shape))
     words = np.frombuffer(raw, dtype="<u8").reshape(shape)
     return (words % np.uint64(prime)).astype(np.int64)
@@ -87,7 +88,7 @@ def times(left: I64, right: I64, prime: int) -> I64:
 
 
 def _reduce(wrapped: I64, quotient: npt.NDArray[np.floating[Any]], prime: int) -> I64:
-    """``wrapped``, known modulo 2^64, minus the multiple of ``prime`` below it. Quotients are below 2^33."""
+    """Return ``wrapped``, known modulo 2^64, less the multiple of ``prime`` below it; quotients < 2^33."""
     rest = wrapped - quotient.astype(np.int64) * prime
     rest += (rest < 0) * prime
     rest -= (rest >= prime) * prime
@@ -143,7 +144,7 @@ def wrapped_product(matrix: F64, residue: I64) -> I64:
 def inverses(values: I64, prime: int) -> I64:
     """Return the inverses of ``values``, ``(n,)`` in [1, prime).
 
-    Of many by three products each (Montgomery's trick).
+    Many inverses take three products each (Montgomery's trick).
 
     Raises:
         UsageError: a zero.

@@ -1,7 +1,7 @@
-"""Proofs in integers that anybody can check with additions: exposed parties, unexposed ones, and why.
+"""Integer proofs that any party can check with additions: exposed parties, and unexposed ones.
 
-A **combination** is one integer per sum; the combined sums are known, so a combination whose value is a
-multiple of one unit vector exposes that party. A **witness** is one integer w_i per party with A w = 0: the
+A **combination** is one integer per sum. The combined sums are known, so a combination whose value is a
+multiple of one unit vector exposes that party. A **witness** is one integer w_i per party with A w = 0. The
 updates x and x + w give the same sums, so no party with w_i != 0 is determined.
 """
 
@@ -26,13 +26,16 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """``factors``, one per opening, and ``value``, one per party: what the combined sums contain."""
+    """Integer combination of sums.
+
+    ``factors`` has one entry per opening. ``value`` has one per party: the contents of the combined sums.
+    """
 
     factors: tuple[int, ...]
     value: tuple[int, ...]
 
     def holds(self, ledger: LeakageLedger) -> bool:
-        """Whether ``factors @ A == value``, over the integers, and the value is not 0."""
+        """Return True if ``factors @ A == value``, over the integers, and the value is not 0."""
         if len(self.factors) != len(ledger.openings):
             return False
         return any(self.value) and _combine_columns(ledger, self.factors) == self.value
@@ -50,7 +53,7 @@ class LinearWitness:
     values: tuple[int, ...]
 
     def holds(self, ledger: LeakageLedger) -> bool:
-        """Whether ``A @ values == 0``, over the integers."""
+        """Return True if ``A @ values == 0``, over the integers."""
         if len(self.values) != len(ledger.parties):
             return False
         return all(sums.exact_sum(self.values[column] for column in row) == 0 for row in ledger.openings)
@@ -58,20 +61,20 @@ class LinearWitness:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Everybody, decided: a combination for each exposed party, one witness for all others."""
+    """Proofs for all parties: a combination for each exposed party, one witness for all others."""
 
     exposed: Mapping[PartyId, Combination]
     witness: LinearWitness | None
-    """Not 0 for any party that is not exposed; None where all are."""
+    """Nonzero for every party that is not exposed; None if all are exposed."""
 
 
 def decide(ledger: LeakageLedger) -> Decision:
-    """The exposed parties, proved both ways.
+    """Return the exposed parties, with proofs for exposed and unexposed ones.
 
-    Should the ledger's prime have misled it, other primes are tried.
+    If the ledger's prime is misleading, other primes are tried.
 
     Raises:
-        UsageError: several primes misled, which does not happen.
+        UsageError: several primes mislead, which is practically impossible.
     """
     for attempt in range(_TRIES):
         other = ledger if not attempt else ledger.modulo(prime_from(f"{ledger.prime} {attempt}".encode()))
@@ -82,10 +85,10 @@ def decide(ledger: LeakageLedger) -> Decision:
 
 
 def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
-    """A witness that is not 0 for any party outside :attr:`LeakageLedger.exposed`, checked exactly.
+    """Return a witness that is nonzero for all parties outside :attr:`LeakageLedger.exposed`, or None.
 
-    It is a random combination of the null space: each party's entry vanishes with probability below 1/64
-    over N, and then another is tried. None where all parties are exposed (or the prime misled).
+    A random combination of the null space, checked exactly. Each party's entry vanishes with probability
+    below 1/64 over N; then another is tried. None if all parties are exposed, or the prime misleads.
     """
     whole = ledger.echelon.settled
     free, pivots = list(whole.free), list(whole.pivots)
@@ -114,14 +117,14 @@ def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
 def prove_exposed(
     ledger: LeakageLedger, parties: Collection[PartyId] | None = None
 ) -> dict[PartyId, Combination | None]:
-    """For each exposed party a combination whose value is a multiple of its unit vector, checked exactly.
+    """Return for each exposed party a combination equal to a multiple of its unit vector, checked exactly.
 
     Args:
         ledger: the sums.
-        parties: whom to prove, exposed ones only; all by default.
+        parties: exposed parties to prove; default: all.
 
     Returns:
-        None for a party whose exposure was a coincidence of the prime.
+        None for a party whose exposure is a coincidence of the prime.
 
     Raises:
         UsageError: a party that is not exposed.
@@ -138,7 +141,7 @@ def prove_exposed(
 
 
 def prove_support(ledger: LeakageLedger, columns: Collection[int]) -> Combination | None:
-    """A combination, not 0, that contains no party outside ``columns``, if there is one; checked exactly."""
+    """Return a nonzero combination that contains no party outside ``columns``, checked exactly; or None."""
     inside = sorted(set(columns))
     outside = [column for column in range(len(ledger.parties)) if column not in set(inside)]
     order, matrix = np.array(outside + inside), ledger.matrix
@@ -148,7 +151,7 @@ def prove_support(ledger: LeakageLedger, columns: Collection[int]) -> Combinatio
         if grown is not echelon:
             independent.append(number)
         echelon = grown
-    # With the outside first, a reduced row has its pivot inside only if it is 0 outside.
+    # With outside columns first, a reduced row has its pivot inside only if it is 0 outside.
     pivots = [int(order[pivot]) for pivot in echelon.settled.pivots]
     for pivot in (pivot for pivot in pivots if pivot in set(inside)):
         (proof,) = _combinations(ledger, pivots, [pivot], independent)
@@ -160,7 +163,7 @@ def prove_support(ledger: LeakageLedger, columns: Collection[int]) -> Combinatio
 def _combinations(
     ledger: LeakageLedger, pivots: Collection[int], columns: list[int], independent: Collection[int]
 ) -> list[Combination]:
-    """For each of ``columns``, all pivots: the combination that is positive there and 0 at other pivots."""
+    """Return for each of ``columns``, all pivots, the combination positive there and 0 at other pivots."""
     places = list(pivots)
     right = np.zeros((len(places), len(columns)), np.int64)
     right[[places.index(column) for column in columns], range(len(columns))] = 1
@@ -170,7 +173,7 @@ def _combinations(
 def _solve_combinations(
     ledger: LeakageLedger, pivots: Collection[int], right: I64, independent: Collection[int]
 ) -> list[Combination]:
-    """Combinations whose values at ``pivots`` are multiples of the columns of ``right``."""
+    """Return combinations whose values at ``pivots`` are multiples of the columns of ``right``."""
     if not right.size:
         return []
     square = ledger.matrix[list(independent)][:, list(pivots)]
@@ -193,6 +196,6 @@ def _combine_columns(ledger: LeakageLedger, factors: Collection[int]) -> tuple[i
 
 
 def _small(seed: bytes, count: int, limit: int) -> I64:
-    """``count`` integers in [1, limit] that ``seed`` names."""
+    """Return ``count`` integers in [1, limit] derived from ``seed``."""
     raw = hashlib.shake_256(b"securefl/1/ledger witness" + seed).digest(8 * count)
     return (np.frombuffer(raw, dtype="<u8") % np.uint64(limit) + np.uint64(1)).astype(np.int64)

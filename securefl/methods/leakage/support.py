@@ -1,17 +1,15 @@
-"""The smallest set of parties that some combination of the sums is about: the ledger's minimum distance.
+"""Smallest support of a combination of the sums: the ledger's minimum distance.
 
-Whoever knows all but one member of such a set, from collusion, learns the last one's update. So everybody is
-safe against any f colluders, in groups of at least k, exactly if no support is below f + k (privacy-notes,
-section 1). Finding the minimum is hard in general; here it is exhaustive as far as that is affordable, and
-an upper bound beyond.
+An adversary that knows all members but one of a support, by collusion, learns the last one's update. So all
+parties are safe against any f colluders, in groups of at least k, exactly if no support is below f + k
+(privacy-notes, section 1). Finding the minimum is hard in general. The search is exhaustive as far as
+affordable, and an upper bound beyond.
 
-Dependent points of a projective space: exhaustive searches for few of them, modulo a prime.
-
-Row i of the null space's basis is party i's point. A combination of sums with support S exists exactly if
-the points of S have a dependency without a zero
-(see :meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random projection to s dimensions
-keeps dependent points dependent, and s independent ones independent but for a probability of about s / prime.
-So a search in the projection misses nothing, and what it finds is checked.
+The search looks for few dependent points of a projective space, modulo a prime. Row i of the null space's
+basis is party i's point. A combination of sums with support S exists exactly if the points of S have a
+dependency without a zero (see :meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random
+projection to s dimensions keeps dependent points dependent. It keeps s independent points independent except
+with a probability of about s / prime. So a search in the projection misses none, and its results are checked.
 """
 
 import math
@@ -31,7 +29,7 @@ from securefl.methods.leakage.modular import residues
 
 
 class UnluckyError(Exception):
-    """A projection moved a point to infinity: take another."""
+    """A projection moved a point to infinity: try another one."""
 
 
 def affine(points: I64, prime: int) -> I64:
@@ -46,26 +44,26 @@ def affine(points: I64, prime: int) -> I64:
 
 
 def seen_from(places: I64, centre: int, prime: int) -> I64:
-    """The directions of all affine points from one of them: ``(n, d)``, points of one dimension less."""
+    """Return the directions of affine points ``(n, d)`` from one of them, points of one dimension less."""
     directions: I64 = places - places[centre]
     directions += (directions < 0) * prime
     return directions
 
 
 def equal_groups(values: I64) -> list[list[int]]:
-    """Groups, of two or more, of numbers of equal entries of ``values``, ``(n,)``."""
+    """Return the groups, of two or more, of indices of equal entries of ``values``, ``(n,)``."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], np.diff(values[order]) != 0]))
     return [group.tolist() for group in np.split(order, starts[1:]) if len(group) > 1]
 
 
 def lines(places: I64, prime: int) -> Iterator[tuple[int, list[int]]]:
-    """Lines through three or more affine points ``(n, 2)``, as ``(j, [k, l, ...])`` with j < k < l.
+    """Yield lines through three or more affine points ``(n, 2)``, as ``(j, [k, l, ...])`` with j < k < l.
 
     A line appears for each of its points that two others follow.
 
     Raises:
-        UnluckyError: two points have one first coordinate.
+        UnluckyError: two points have the same first coordinate.
     """
     count = len(places)
     if count < 3:
@@ -81,7 +79,7 @@ def lines(places: I64, prime: int) -> Iterator[tuple[int, list[int]]]:
 
 
 def dependent_set(points: I64, prime: int) -> tuple[int, ...] | None:
-    """The first d of the points ``(n, d)`` that are dependent, provided that no d - 1 of them are.
+    """Return the first d of the points ``(n, d)`` that are dependent, provided that no d - 1 of them are.
 
     Costs about C(n, d - 1) steps of some 0.5 microseconds.
 
@@ -107,9 +105,9 @@ def dependent_set(points: I64, prime: int) -> tuple[int, ...] | None:
 
 
 ALWAYS = 4
-"""Supports up to this size are searched whatever they cost."""
+"""Size up to which supports are always searched."""
 IN_A_ROUND = 3
-"""The same where parties wait for the answer: size 4 takes 6 s for 300 parties, some minutes for 1,000."""
+"""The same for a search that parties wait for: size 4 takes 6 s for 300 parties, some minutes for 1,000."""
 _ORDERS = 8
 _TRIES = 8
 
@@ -119,9 +117,9 @@ class LeastSupport:
     """Bounds on the smallest support."""
 
     parties: tuple[PartyId, ...]
-    """A support that exists: the smallest one that was found."""
+    """The smallest support that was found."""
     at_least: int
-    """No support is smaller: an exhaustive search, right but for the doubt of the ledger.
+    """Lower bound on all supports, by exhaustive search, except with the doubt of the ledger.
 
     A proof if the rank modulo the prime is that over the integers.
     """
@@ -130,20 +128,20 @@ class LeastSupport:
 
     @property
     def exact(self) -> bool:
-        """Whether the minimum is found; otherwise ``len(parties)`` is an upper bound."""
+        """True if this is the minimum; otherwise ``len(parties)`` is an upper bound."""
         return len(self.parties) == self.at_least
 
 
 def least_support(ledger: LeakageLedger, budget: int = 1_000_000) -> LeastSupport | None:
-    """The smallest support of a combination that is not 0; None where no sum was opened.
+    """Return the smallest support of a nonzero combination; None if no sum is open.
 
     Args:
         ledger: the sums, without the columns of known colluders.
-        budget: sizes above 4 are searched while their C(N, size - 1) steps of some 0.5 microseconds are no
-            more. All sizes of up to 20 parties are within the default.
+        budget: largest number of steps, C(N, size - 1) of some 0.5 microseconds, for sizes above 4. The
+            default covers all sizes of up to 20 parties.
 
     Raises:
-        UsageError: the prime misled: take another.
+        UsageError: the prime misleads; use another one.
     """
     if not ledger.echelon.rank:
         return None
@@ -158,16 +156,16 @@ def least_support(ledger: LeakageLedger, budget: int = 1_000_000) -> LeastSuppor
 
 
 def searchable(ledger: LeakageLedger, bound: int, budget: int = 1_000_000) -> bool:
-    """Whether :func:`support_below` is affordable in a round: up to size 3, or within the budget."""
+    """Return True if :func:`support_below` is affordable in a round: up to size 3, or within the budget."""
     columns, size = len(_unsheltered_columns(ledger, bound)), bound - 1
     return size <= IN_A_ROUND or math.comb(columns, min(size, columns) - 1 if columns else 0) <= budget
 
 
 def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | None:
-    """A smallest support of fewer than ``bound`` parties; None where there is none.
+    """Return a smallest support of fewer than ``bound`` parties, or None.
 
-    An exhaustive search, right but for the doubt of the ledger. Parties that are only opened together with
-    ``bound`` - 1 others or more, as in atoms and in one clustering, cost nothing.
+    An exhaustive search, right except with the doubt of the ledger. Parties opened only together with at
+    least ``bound`` - 1 others, as in atoms and in one clustering, cost no time.
     """
     columns = _unsheltered_columns(ledger, bound)
     for size in range(1, min(bound - 1, len(columns)) + 1):
@@ -178,10 +176,10 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
 
 
 def _unsheltered_columns(ledger: LeakageLedger, bound: int) -> list[int]:
-    """Columns that fewer than ``bound`` columns are equal to, without empty ones.
+    """Return the nonempty columns that fewer than ``bound`` columns are equal to.
 
-    A vector of the row space has equal entries in equal columns, so that a smaller support has none of the
-    others.
+    A vector of the row space has equal entries in equal columns, so a smaller support contains none of the
+    other columns.
     """
     sums: dict[int, list[int]] = {}
     for number, row in enumerate(ledger.openings):
@@ -199,7 +197,7 @@ def _prove_support(ledger: LeakageLedger, columns: tuple[int, ...], at_least: in
 
 
 def image(ledger: LeakageLedger, dimensions: int, attempt: int) -> I64:
-    """The parties' points ``(N, dimensions)``, projected at random; embedded where the space has fewer."""
+    """Return the parties' points ``(N, dimensions)``, projected at random, or embedded."""
     seed = f"{ledger.prime} image {dimensions} {attempt}".encode()
     return ledger.echelon.kernel_image(
         residues(seed, (ledger.kernel_dimension, dimensions), ledger.prime),
@@ -207,7 +205,7 @@ def image(ledger: LeakageLedger, dimensions: int, attempt: int) -> I64:
 
 
 def _search(ledger: LeakageLedger, size: int, columns: list[int] | None = None) -> tuple[int, ...] | None:
-    """Places, among all or these columns, of the first support of this size, if none is smaller."""
+    """Return indices, among all or these columns, of the first support of this size, if none is smaller."""
     for attempt in range(_TRIES):
         points = image(ledger, size, attempt)
         try:
@@ -218,7 +216,7 @@ def _search(ledger: LeakageLedger, size: int, columns: list[int] | None = None) 
 
 
 def _samples(ledger: LeakageLedger) -> list[tuple[int, ...]]:
-    """Supports of the reduced rows under several orders of the columns."""
+    """Return supports of the reduced rows under several orders of the columns."""
     width, matrix = len(ledger.parties), ledger.matrix
     found = []
     for attempt in range(_ORDERS):

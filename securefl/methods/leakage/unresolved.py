@@ -1,16 +1,15 @@
-"""Rounds that took a party's masked input, while the party does not know which of their sums were opened.
+"""Rounds with a party's masked input for which the party does not know which of their sums were opened.
 
-A sum opens with the shares of ``threshold`` members, whether or not the party is one of them. So from its
-masked input on, each cluster of the round is *unresolved*. A cluster is closed for good once the members that
-have not stated that they released nothing, and never will, are too few to open it (docs/protocol.md, "Rounds
-without a certificate").
+A sum opens with the shares of ``threshold`` members, with or without the party's own. So once the party has
+sent its masked input, each cluster of the round is *unresolved*. A cluster is closed for good once too few
+members could still open it. These are the members that have not stated, and never will, that they released no
+shares (docs/protocol.md, "Rounds without a certificate").
 
-Sums on a model that came before: they are sums of the same updates, whichever round they are of.
-
-An update follows from the data and the model that it was trained on. A server that sends one model again
-and again gets other clusters each time, and so equations in the same unknowns, as from reclusterings; fresh
-batches only add noise to them (docs/leakage.md). So what a party gives away is kept by the model's digest,
-across rounds, restarts and runs, and what a round adds is judged together with it.
+The module also tracks sums on a model that occurred before: they are sums of the same updates, in any round.
+An update follows from the data and the model on which it was trained. A server that sends one model
+repeatedly gets other clusters each time, and so equations in the same unknowns, as from reclusterings; fresh
+batches only add noise to them (docs/leakage.md). So a party keeps its released sums by the model's digest,
+across rounds, restarts and runs, and judges a round's sums together with them.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from securefl.methods.leakage.ledger import UpdateVersion
 from securefl.methods.leakage.limits import Crossing, LeakageLimits
 
 REPEATED_LEVERAGE = 0.75
-"""The most that a party's leverage may be once a model repeats, whatever its own limit is.
+"""Largest leverage of a party once a model repeats, for any limit of its own.
 
-Before sums determine an update they say nearly all of it: at leverage l the best estimate of what tells it
-from the others is wrong by sqrt(1 - l), .5 here, fresh batches not counted. An honest server repeats a
-model only after rounds without an update.
+Sums reveal most of an update before they determine it. At leverage l the best estimate of its difference from
+the others has a relative error of sqrt(1 - l), 0.5 here, not counting fresh batches. An honest server repeats
+a model only after rounds without an update.
 """
 
 Given = Mapping[bytes, admission.Sums]
-"""Sums that count as opened, each once, by digest of the model that their updates were trained on."""
+"""Sums that count as opened, each once, by digest of the model on which their updates were trained."""
 
 NO_LIMITS = LeakageLimits(group=1)
 NOTHING_GIVEN: Given = MappingProxyType({})
 NOBODY_KNOWN: Mapping[bytes, frozenset[PartyId]] = MappingProxyType({})
 _LATEST = 64
-"""Models that are copied when one more comes, at most."""
+"""Largest number of models copied when one more arrives."""
 
 
 class _Joined(Mapping[bytes, admission.Sums]):
-    """Sums by model, the latest models apart: of a thousand rounds not all are copied in each."""
+    """Sums by model, with the latest models separate, so that a round copies few of them."""
 
     __slots__ = ("former", "latest")
 
@@ -64,7 +63,7 @@ class _Joined(Mapping[bytes, admission.Sums]):
 
 
 def join_releases(given: Given, more: Given) -> Given:
-    """What was given before and what is given now. A sum of the same members says nothing new."""
+    """Return earlier and new releases together. A sum of the same members is not counted again."""
     former, latest = (given.former, dict(given.latest)) if isinstance(given, _Joined) else (given, {})
     for model, sums in more.items():
         latest[model] = tuple(dict.fromkeys((*given.get(model, ()), *sums)))
@@ -95,16 +94,16 @@ def crossed_together(
     seed: bytes,
     known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN,
 ) -> tuple[Crossing, ...]:
-    """Limits that sums cross together with earlier ones on the same models; empty where they cross none.
+    """Return the limits that sums cross together with earlier ones on the same models.
 
-    All works of a round count as one update here: on a model that repeats they are fresh batches, as rounds
-    are. Rounds that add no sum of other members are not judged again.
+    All works of a round count as one update: on a repeated model they are fresh batches, like rounds. Rounds
+    that add no sum of other members are not judged again.
 
     Args:
-        given: what was given before.
+        given: earlier sums.
         now: the sums of a round that may be opened.
-        limits: of every party, in the sums or not: one scenario, one demand.
-        seed: that primes follow from. Whoever shapes the sums must not know it.
+        limits: of every party, in the sums or not: one scenario, one set of limits.
+        seed: determines the primes. Parties that influence the sums must not know it.
         known: parties whose updates on a model may follow from sums of others, by model: the sums are judged
             without them.
     """
@@ -114,7 +113,7 @@ def crossed_together(
         parties, version = _members(sums), UpdateVersion(number)
         crossed = admission.judge_sums(version, sums, dict.fromkeys(parties, limits), seed + model)
         if limits != NO_LIMITS and not crossed:
-            # Without colluders: with many of them leverages are too much to search, and that would end runs.
+            # Without colluders: with many, leverages are undecidable in a round, and that would end runs.
             nearly = LeakageLimits(group=1, leverage=REPEATED_LEVERAGE)
             crossed = admission.judge_sums(version, sums, dict.fromkeys(parties, nearly), seed + model)
         found += crossed
@@ -122,7 +121,7 @@ def crossed_together(
 
 
 def _without(sums: admission.Sums, known: Collection[PartyId]) -> admission.Sums:
-    """Sums of the unknown updates alone, each once."""
+    """Return sums of the unknown updates alone, each once."""
     if not known:
         return sums
     rows = (tuple(party for party in row if party not in known) for row in sums)
@@ -135,7 +134,7 @@ def _members(sums: Collection[tuple[PartyId, ...]]) -> list[PartyId]:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedRound:
-    """One round that took the party's masked input."""
+    """One round with the party's masked input."""
 
     run: str
     """Id of the round's run; empty if another server led it, so that no statement refers to it."""
@@ -143,12 +142,12 @@ class UnresolvedRound:
     drawn: Given
     """Members, as drawn, of each cluster that may be open, by digest of its updates' model."""
     silent: int
-    """Most members without a statement of a cluster that stays closed: threshold - 1 - colluders."""
+    """Largest number of members without a statement in a closed cluster: threshold - 1 - colluders."""
     stated: frozenset[PartyId] = frozenset()
-    """Members that have stated that they released nothing, the party itself among them."""
+    """Members that have stated that they released no shares, including the party itself."""
 
     def clusters_of(self, party: PartyId) -> Given:
-        """Return the clusters that the party is in."""
+        """Return the clusters that contain the party."""
         return _only(self.drawn, lambda row: party in row)
 
     def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, Given]:
@@ -173,11 +172,11 @@ def is_closed_by(members: Iterable[PartyId], stated: Collection[PartyId], silent
 
 
 def silent_members(threshold: int, colluders: int) -> int:
-    """Return the most members without a statement of a cluster that stays closed; -1 for none.
+    """Return the largest number of members without a statement in a closed cluster; -1 for none.
 
     Args:
         threshold: members whose shares open a sum.
-        colluders: members of one cluster that may lie.
+        colluders: members of one cluster whose statements may be false.
     """
     return max(threshold - 1 - colluders, -1)
 
@@ -188,10 +187,10 @@ def unresolved_models(rounds: Iterable[UnresolvedRound], party: PartyId) -> froz
 
 
 def doubtful_members(rounds: Iterable[UnresolvedRound], party: PartyId) -> Mapping[bytes, frozenset[PartyId]]:
-    """Return the members of others' clusters that may have been opened, by model.
+    """Return the members of other clusters that may have been opened, by model.
 
-    Which of them survived is not known, so that no row stands for such a sum. To assume that the updates of
-    all its members are known covers each survivor set.
+    Their survivors are unknown, so no row represents such a sum. Assuming that the updates of all its members
+    are known covers each survivor set.
     """
     found: dict[bytes, frozenset[PartyId]] = {}
     for one in rounds:

@@ -1,8 +1,8 @@
 """Epsilon of release events at a delta.
 
-Two accountants, both upper bounds. ``pld`` composes privacy loss distributions and is the default. ``rdp``
-composes Renyi divergences and is the cross-check: looser, by another way.
-:mod:`securefl.methods.privacy.composition` says what they compose.
+Two accountants, both upper bounds. ``pld``, the default, composes privacy loss distributions. ``rdp``
+composes Renyi divergences: a looser, independent cross-check. See
+:mod:`securefl.methods.privacy.composition`.
 """
 
 import functools
@@ -19,24 +19,25 @@ from securefl.methods.privacy.release import ReleaseEvent
 from securefl.methods.privacy.table import added_delta
 
 MIN_DELTA = 1e-12
-"""Below it, the mass that the discretisation gives up would count."""
+"""Smallest delta: below it, the mass that the discretisation truncates would count."""
 
 _COARSEST = 2.0**-5
 _FINEST = 2.0**-20
 _DOUBTFUL = 2.0**-9
-"""No grid as fine as this makes a finite epsilon infinite."""
+"""Grid interval from which on a finite epsilon never becomes infinite."""
 _MOST_POINTS = 2.0**17
-"""Of one step's losses: about 2 s. Below a sampling rate of about 10^-4 it stops refinement early."""
+"""Largest number of grid points for the losses of one step: about 2 s. Sampling rates below about 10^-4 reach
+it."""
 _PER_EPSILON = 500
-"""No grid with fewer intervals per epsilon is fine enough."""
+"""Smallest number of grid intervals per epsilon."""
 _SETTLED = 2e-3
-"""Halving the interval lowers epsilon by a smaller share than this: what is left is about a third of it."""
+"""Relative change at which halving stops; the remaining error is about a third of it."""
 _MARGIN = 1e-4
 _VISIBLE = 5e-3
 
 
 def need_dp_accounting() -> None:
-    """Refuse to begin what needs an accountant.
+    """Check that dp_accounting is installed.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -52,10 +53,10 @@ def need_dp_accounting() -> None:
 def epsilon(
     events: Iterable[ReleaseEvent], delta: float, accountant: composition.Accountant = "pld"
 ) -> float:
-    """Epsilon at ``delta`` of all events together; 0 without any, infinite where nothing is hidden.
+    """Return epsilon at ``delta`` of all events together: 0 without events, infinite without noise.
 
-    The order of events does not matter. The discretisation of ``pld`` adds about 0.1 %, and never takes away.
-    Results are kept, so that parties with equal events cost one composition, of 0.1 to 0.5 s.
+    The order of events does not matter. The discretisation of ``pld`` adds about 0.1 % and never subtracts.
+    Results are cached, since one composition takes 0.1 to 0.5 s.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -73,7 +74,7 @@ def epsilon(
 
 
 def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
-    """The discretisation interval at which :func:`epsilon` by ``pld`` settled: a power of 2.
+    """Return the discretisation interval at which :func:`epsilon` by ``pld`` settled: a power of 2.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -83,7 +84,7 @@ def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
 
 
 def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -> float:
-    """:func:`epsilon` by ``pld`` on one grid, so that less noise is never cheaper. Not kept.
+    """Return :func:`epsilon` by ``pld`` on a fixed grid, on which less noise never costs less. Not cached.
 
     Args:
         events: as for :func:`epsilon`.
@@ -100,7 +101,7 @@ def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -
 
 
 def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
-    """:func:`epsilon` by ``rdp`` at integer orders only: a hundredth of a second, and never less. Not kept.
+    """Return :func:`epsilon` by ``rdp`` at integer orders: never smaller, in about 10 ms. Not cached.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -112,9 +113,9 @@ def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
 
 
 def refusal(event: ReleaseEvent) -> str:
-    """The reason why there is no accounting for an event, or nothing."""
+    """Return the reason why an event has no accounting, or ""."""
     if event.sampler == "shuffle" and event.relation == "add-remove":
-        # One record less moves all later records one place: every later batch may differ.
+        # Removing one record moves all later records one place: every later batch may differ.
         return 'shuffled batches need relation = "replace-one"'
     private = event.sampler == "poisson" or (event.sampler == "none" and event.relation == "add-remove")
     if event.denominator == "drawn" and private:
@@ -123,7 +124,7 @@ def refusal(event: ReleaseEvent) -> str:
 
 
 def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
-    """Refuse to add up what cannot be.
+    """Check that events can be composed.
 
     Raises:
         UsageError: several units or relations, or an event that has no accounting.
@@ -137,7 +138,7 @@ def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
 
 
 def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[composition.Counts, float, float]:
-    """Events of equal kind with their numbers of releases, in an order of their own; slack; delta left."""
+    """Return sorted kinds of events with numbers of releases, total slack, and remaining delta."""
     listed = list(events)
     check_one_kind(listed)
     counts: Counter[ReleaseEvent] = Counter()
@@ -150,7 +151,7 @@ def _kinds(events: Iterable[ReleaseEvent], delta: float) -> tuple[composition.Co
 
 
 def _releases(event: ReleaseEvent) -> int:
-    """The number of releases with one unit: shuffled, one of every floor(records / batch) steps."""
+    """Return the number of releases with one unit: if shuffled, one in every floor(records / batch) steps."""
     return event.steps if event.sampler != "shuffle" else -(-event.steps // (event.records // event.batch))
 
 
@@ -160,8 +161,8 @@ def _by_rdp(steps: composition.Counts, slack: float, delta: float) -> float:
     if any(event.multiplier == 0 for event, _ in steps):
         return math.inf
     found = _with_slack(composition.divergences(steps), delta, slack)
-    # The library's own orders have gaps, and it drops those that it cannot compute: epsilon then jumps. Where
-    # others do visibly better they count; elsewhere nothing changes by a bit.
+    # The library's orders have gaps, and it skips orders that it cannot compute, so epsilon may jump. Use
+    # other orders only if they are visibly better: otherwise the library's result stays bit for bit.
     more = composition.orders_between(found, delta) if 0 < found < math.inf else ()
     other = _with_slack(composition.divergences(steps, more), delta, slack) if more else found
     return other if other < found * (1 - _VISIBLE) else found
@@ -169,7 +170,7 @@ def _by_rdp(steps: composition.Counts, slack: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _by_pld(steps: composition.Counts, slack: float, delta: float) -> tuple[float, float]:
-    """Epsilon, and the interval at which it settled."""
+    """Return epsilon and the interval at which it settled."""
     need_dp_accounting()
     grid = _COARSEST
     if any(event.multiplier == 0 for event, _ in steps):
@@ -177,7 +178,7 @@ def _by_pld(steps: composition.Counts, slack: float, delta: float) -> tuple[floa
     finest = max(_FINEST, composition.reach(steps) / _MOST_POINTS)
     found = _with_slack(composition.losses(steps, grid), delta, slack)
     while grid >= 2 * finest and (math.isfinite(found) or grid > _DOUBTFUL):
-        # On a coarse grid it may be infinite only for its own coarseness, which the slack multiplies.
+        # On a coarse grid epsilon may be infinite only because the slack multiplies the grid's coarseness.
         aim = found if math.isfinite(found) else grid * _PER_EPSILON / 4
         wanted = 2.0 ** math.floor(math.log2(max(aim, _FINEST) / _PER_EPSILON))
         grid = min(grid / 2, max(wanted, 2.0 ** math.ceil(math.log2(finest))))
@@ -189,7 +190,7 @@ def _by_pld(steps: composition.Counts, slack: float, delta: float) -> tuple[floa
 
 
 def _with_slack(at: Callable[[float], float], delta: float, slack: float) -> float:
-    """Smallest epsilon found with at(delta - (1 + e^epsilon) slack) <= epsilon."""
+    """Return the smallest epsilon found with at(delta - (1 + e^epsilon) slack) <= epsilon."""
     if delta < MIN_DELTA:
         return math.inf
     found = at(delta)

@@ -1,6 +1,6 @@
-"""The least noise that keeps a target epsilon.
+"""Smallest noise that keeps a target epsilon.
 
-Root finding for falling functions of a positive number, with few evaluations: each may cost a second.
+Finds roots of decreasing functions of a positive number with few evaluations, each of which may take 1 s.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def falling_root(
     tolerance: float,
     bounds: tuple[float, float],
 ) -> float | None:
-    """A number x with over(x) <= 0 and over(x / (1 + ``tolerance``)) > 0; none near or within ``bounds``.
+    """Return x with over(x) <= 0 and over(x / (1 + ``tolerance``)) > 0; None if ``bounds`` hold none.
 
     Args:
-        over: does not grow; infinite values are allowed.
-        start: where to begin, within ``bounds``.
+        over: decreasing; infinite values are allowed.
+        start: first x, within ``bounds``.
         factor: first step up or down, > 1; steps grow.
         tolerance: > 0, relative.
         bounds: lowest and highest number from which another step is taken.
@@ -37,7 +37,7 @@ def falling_root(
 
 
 class _Bracket(NamedTuple):
-    """The function is above 0 at ``low`` and not above it at ``high``."""
+    """Bracket of a root: the function is above 0 at ``low`` and at most 0 at ``high``."""
 
     low: float
     over_low: float
@@ -48,7 +48,7 @@ class _Bracket(NamedTuple):
 def _around(
     over: Callable[[float], float], start: float, factor: float, bounds: tuple[float, float]
 ) -> _Bracket | None:
-    """A bracket, from ``start`` up or down in growing steps; none between the bounds."""
+    """Return a bracket, searched from ``start`` in growing steps; None if the bounds hold none."""
     here, value = start, over(start)
     while bounds[0] <= here <= bounds[1]:
         there = here * factor if value > 0 else here / factor
@@ -62,9 +62,10 @@ def _around(
 
 
 def _narrow(over: Callable[[float], float], bracket: _Bracket, tolerance: float) -> _Bracket:
-    """A bracket with ``high`` <= ``low`` (1 + ``tolerance``): false position, and bisection every third time.
+    """Return a bracket with ``high`` <= ``low`` (1 + ``tolerance``).
 
-    A guess is moved by half the tolerance, once to either side, so that the next one closes the bracket.
+    False position, with bisection every third time. Each guess is moved by half the tolerance, towards either
+    side in turn, so that the next one closes the bracket.
     """
     low, over_low, high, over_high = bracket
     side, turn = 1.0, 0
@@ -84,22 +85,19 @@ def _narrow(over: Callable[[float], float], bracket: _Bracket, tolerance: float)
 
 
 MIN_EPSILON = 0.05
-"""Renyi orders up to 1024 cannot show less at a small delta."""
+"""Smallest target: Renyi orders up to 1024 cannot show less at a small delta."""
 MAX_EPSILON = 50.0
 MIN_SIGMA = 0.05
 MAX_SIGMA = 1e6
 _WIDER = 10.0
-"""So far beyond these the accountants' own searches may go, from where the quick one ended."""
+"""Factor from the quick accountant's result within which the other accountants search."""
 TOLERANCE = 1e-4
-"""Relative: noise smaller by this much no longer keeps the target."""
+"""Relative tolerance: noise smaller by this factor no longer keeps the target."""
 
 
 def steps_of_epochs(epochs: float, records: float, batch: float) -> int:
-    """T: steps of ``batch`` expected records in so many epochs, rounded up.
-
-    A step too few would promise what the last one breaks. 1 at least.
-    """
-    # 0.1 * 30 / 3 is above 1 in floating point.
+    """Return T, the steps of ``batch`` expected records in ``epochs`` epochs: rounded up, at least 1."""
+    # The margin absorbs rounding: 0.1 * 30 / 3 is above 1 in floating point.
     return max(1, math.ceil(epochs * records / batch - 1e-9))
 
 
@@ -112,22 +110,22 @@ def calibrate(
     tolerance: float = TOLERANCE,
     path: str = "--epsilon",
 ) -> Calibrated:
-    """The smallest noise multiplier, up to a relative ``tolerance``, with which ``event`` keeps ``target``.
+    """Return the smallest noise multiplier with which ``event`` keeps ``target``, up to ``tolerance``.
 
-    The root is bracketed on logarithms: first by integer Renyi orders, then from there by the accountant
-    itself, on a coarse and on a settled grid. A ledger of exactly this event finds at most ``target``.
+    Brackets the root on logarithms: first by integer Renyi orders, then by the accountant itself, on a coarse
+    and on a settled grid. The epsilon of a ledger of exactly this event is at most ``target``.
 
     Args:
-        event: what is released; its own noise multiplier is ignored.
+        event: the release; its own noise multiplier is ignored.
         target: epsilon in [0.05, 50].
         delta: of the guarantee.
-        accountant: by whose bound.
-        tolerance: in (0, 0.1].
-        path: argument or field to blame.
+        accountant: the accountant that bounds epsilon.
+        tolerance: relative, in (0, 0.1].
+        path: argument or field that errors name.
 
     Raises:
-        ConfigError: ``target`` out of range, none of the multipliers from 0.05 to 10,000 is right for it, or
-            dp_accounting is missing.
+        ConfigError: ``target`` is out of range, no multiplier from 0.05 to 10,000 fits it, or dp_accounting
+            is missing.
         UsageError: a tolerance out of range, or an event that has no accounting.
     """
     if not MIN_EPSILON <= target <= MAX_EPSILON:
@@ -151,14 +149,14 @@ def calibrate(
     while spent > target:
         if not math.isfinite(spent):
             raise find.out_of_reach(sigma)
-        # On its own grid a ledger may find a trifle more; a budget must last for all that it was made for.
+        # On its own grid, a ledger may find slightly more. A budget must last for all planned releases.
         sigma *= spent / target * (1 + tolerance / 2)
         spent = epsilon(find.noisy(sigma), delta, accountant)
     return Calibrated(sigma, spent)
 
 
 class Calibrated(NamedTuple):
-    """A noise multiplier and the epsilon that it gives, at most the target."""
+    """A noise multiplier and its epsilon, at most the target."""
 
     sigma: float
     epsilon: float
@@ -166,7 +164,7 @@ class Calibrated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """For the noise at which an event spends a target."""
+    """Search for the noise at which an event spends a target."""
 
     event: ReleaseEvent
     target: float
@@ -177,10 +175,10 @@ class _Search:
         return (replace(self.event, noise_multiplier=sigma),)
 
     def start(self) -> float:
-        """A start for the search: the root by integer Renyi orders, in hundredths of a second wherever it is.
+        """Return the root by integer Renyi orders, in about 10 ms, as a start for the search.
 
         Raises:
-            ConfigError: it is out of range.
+            ConfigError: the root is out of range.
         """
 
         def spent(one: tuple[ReleaseEvent]) -> float:
@@ -205,7 +203,7 @@ class _Search:
     def root(
         self, spent: Callable[[tuple[ReleaseEvent]], float], start: float, factor: float, tolerance: float
     ) -> float:
-        """The noise at which ``spent`` is the target, or just below; sought from ``start`` on."""
+        """Return the noise at which ``spent`` is the target or just below, searched from ``start``."""
         bounds = (max(MIN_SIGMA / _WIDER, start / _WIDER), min(MAX_SIGMA * _WIDER, start * _WIDER))
         found = falling_root(self._over(spent), start, factor, tolerance, bounds)
         if found is None:
@@ -213,7 +211,7 @@ class _Search:
         return found
 
     def out_of_reach(self, sigma: float) -> ConfigError:
-        """This accountant finds no such epsilon around here, though another does."""
+        """Return the error for a target that this accountant does not reach near ``sigma``."""
         return ConfigError(
             self.path,
             f"no noise multiplier near {sigma:.3g} gives epsilon = {self.target:g}"

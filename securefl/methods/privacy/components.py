@@ -1,25 +1,25 @@
-"""Noise in components, so that an opened sum carries the same noise whoever drops out (Dordis' XNoise).
+"""Noise shares of the parties of a sum, and noise components that keep the noise exact under dropouts.
 
-Every member adds a base share, made for the largest planned cluster, and one component for each dropout
-that is tolerated; what a smaller cluster lacks counts as dropouts. Survivors' components that are
-superfluous, because fewer members dropped out, are taken out of the sum again
-(:mod:`securefl.protocol.secure_sum.removal`). With s survivors, at most f of them colluding, each has then
-added a variance of target^2 / (s - f): the adversary does not know target^2 of the sum, and the sum holds
-target^2 s / (s - f), neither of which is off by more than the rounding of floats.
+Shares:
 
-It needs fresh noise in every opening: what is taken out of one is known in the next.
+- ``local``: every upload carries the whole target by itself (h = 1).
+- ``threshold``: every party adds 1/h of the target's variance, h = min_survivors - f. Every opened sum has at
+  least min_survivors members, of which at most f collude. Colluders here are parties whose noise the
+  adversary may know, or that may add none.
 
-Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders taken off before the division.
+This assumes that no sum of fewer survivors is opened, and that f bounds the colluders of *every* cluster. For
+clusters drawn at random the latter holds only with a probability (:mod:`securefl.methods.clustering.odds`).
 
-Shares of the noise: how much each party adds so that an opened sum carries enough unknown noise.
+Components (Dordis' XNoise): an opened sum carries the same noise for any number of dropouts. Every member
+adds a base share, sized for the largest planned cluster, and one component for each tolerated dropout.
+Members missing from a smaller cluster count as dropouts. The survivors' components that turn out superfluous
+are removed from the sum again (:mod:`securefl.protocol.secure_sum.removal`). With s survivors, of which at
+most f collude, each has then added a variance of target^2 / (s - f). So target^2 of the sum is unknown to the
+adversary, and the sum holds target^2 s / (s - f), both up to float rounding.
 
-``local``: every upload carries the whole target by itself (h = 1). ``threshold``: every party adds 1/h of the
-target's variance, h = min_survivors - f, because every opened sum has at least min_survivors members of which
-at most f collude. Colluders here are all whose noise the adversary may know or that may add none.
+Every opening needs fresh noise: components removed from one opening would be known in the next.
 
-Assumes that no sum of fewer survivors is opened, and that f bounds the colluders of *every* cluster; where
-clusters are drawn at random, the latter holds with a probability only
-(:mod:`securefl.methods.clustering.odds`).
+Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders subtracted before the division.
 """
 
 import math
@@ -31,24 +31,24 @@ from securefl.base import sums
 from securefl.base.errors import ConfigError, UsageError
 
 Placement = Literal["local", "threshold", "dropout-exact"]
-"""The last one divides the noise further (:mod:`securefl.methods.privacy.components`)."""
+"""Placement of noise; ``dropout-exact`` uses components."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharePlan:
-    """Each party's share of the noise, as made by :func:`plan_shares`."""
+    """Each party's share of the noise, made by :func:`plan_shares`."""
 
     placement: Placement
     target: float
-    """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""
+    """Standard deviation, steps, of the noise unknown to the adversary in every opened sum."""
     min_survivors: int
-    """Fewest members of a sum that is opened."""
+    """Smallest number of members of a sum that is opened."""
     colluders: int
-    """f, at most so many of them collude or add no noise."""
+    """f: largest number of members that collude or add no noise."""
 
     @property
     def honest(self) -> int:
-        """h: over how many parties' noise the target is spread."""
+        """h: number of parties over whose noise the target is spread."""
         return 1 if self.placement == "local" else self.min_survivors - self.colluders
 
     @property
@@ -57,12 +57,12 @@ class SharePlan:
         return std_of(Fraction(self.target) ** 2 / self.honest)
 
     def kept_std(self, _survivors: int) -> float:
-        """Standard deviation, steps, of each survivor's noise in an opened sum: nothing is taken out."""
+        """Return the standard deviation, steps, of each survivor's noise in an opened sum."""
         return self.share_std
 
 
 def std_of(variance: Fraction) -> float:
-    """The smallest float whose square is at least ``variance``, which is positive."""
+    """Return the smallest float whose square is at least ``variance`` > 0."""
     std = math.sqrt(variance)
     while Fraction(std) ** 2 >= variance:
         std = math.nextafter(std, 0.0)
@@ -79,16 +79,16 @@ def plan_shares(
     Args:
         placement: ``local`` or ``threshold``.
         target: standard deviation in steps, > 0.
-        min_survivors: fewest members of a sum that is opened, >= 1.
+        min_survivors: smallest number of members of a sum that is opened, >= 1.
         colluders: f >= 0, of one cluster.
-        path: the scenario's field to blame.
+        path: scenario field that errors name.
 
     Raises:
         ConfigError: ``threshold`` with h < 1.
         UsageError: a target that is not finite and positive, or counts out of range.
 
-    Source: noise divided among the parties of a sum, Kairouz et al. 2021 (arXiv 2102.06387); what dropouts
-    do to it, Jiang et al. (Dordis, arXiv 2209.12528).
+    Source: noise divided among the parties of a sum, Kairouz et al. 2021 (arXiv 2102.06387); the effect of
+    dropouts, Jiang et al. (Dordis, arXiv 2209.12528).
     """
     if not (math.isfinite(target) and target > 0):
         raise UsageError(f"the target standard deviation must be finite and positive, not {target}")
@@ -107,26 +107,28 @@ def plan_shares(
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
-    """Noise components of one member, as made by :func:`plan_components`."""
+    """Noise components of one member, made by :func:`plan_components`."""
 
     target: float
-    """Standard deviation, in steps, that every opened sum is to carry unknown to the adversary."""
+    """Standard deviation, steps, of the noise unknown to the adversary in every opened sum."""
     planned: int
-    """Members of the largest planned cluster. One that grows, because parties stay away, has more noise."""
+    """Members of the largest planned cluster. A cluster that grows, because parties are absent, has more
+    noise."""
     colluders: int
-    """f, at most so many of them collude or add no noise."""
+    """f: largest number of members that collude or add no noise."""
     share_std: float
-    """Steps: of what is never taken out."""
+    """Standard deviation, steps, of the base share, which is never removed."""
     stds: tuple[float, ...]
-    """Steps: of component k at index k - 1, needed if k members or more have dropped out."""
+    """Standard deviations, steps: of component k at index k - 1, kept if at least k members have dropped
+    out."""
 
     @property
     def honest(self) -> int:
-        """The most parties whose noise the target is spread over."""
+        """Largest number of parties over whose noise the target is spread."""
         return self.planned - self.colluders
 
     def kept_std(self, survivors: int) -> float:
-        """Standard deviation, steps, of the noise that each of so many survivors has in the opened sum.
+        """Return the standard deviation, steps, of each survivor's noise in the opened sum.
 
         Raises:
             UsageError: more dropouts than are tolerated.
@@ -143,14 +145,14 @@ class ComponentPlan:
 def plan_components(
     target: float, planned: int, min_survivors: int, colluders: int, path: str = "privacy.placement"
 ) -> ComponentPlan:
-    """Divide the noise.
+    """Divide the noise into components.
 
     Args:
         target: standard deviation in steps, > 0.
         planned: members of the largest planned cluster, at least ``min_survivors``.
-        min_survivors: fewest members of a sum that is opened, >= 1.
+        min_survivors: smallest number of members of a sum that is opened, >= 1.
         colluders: f >= 0, of one cluster.
-        path: the scenario's field to blame.
+        path: scenario field that errors name.
 
     Raises:
         ConfigError: no survivor's noise would be secret.
@@ -171,7 +173,7 @@ def plan_components(
     kept = Fraction(0)
     stds: list[float] = []
     for survivors in range(planned, min_survivors - 1, -1):
-        # What is there already is a trifle more than was asked for: that trifle is not added again.
+        # Floats round up: the noise so far exceeds its target slightly, and the excess is not added again.
         stds.append(std_of(squared / (survivors - colluders) - kept))
         kept += Fraction(stds[-1]) ** 2
     return ComponentPlan(target, planned, colluders, stds[0], tuple(stds[1:]))

@@ -1,9 +1,9 @@
 """Composition of release events with ``dp_accounting``, and the pair of distributions of an event.
 
 ``losses`` composes privacy loss distributions (Koskela et al. 2020; pessimistic discretisation by "connect
-the dots", Doroshenko et al. 2022), ``divergences`` composes Renyi divergences (Mironov 2017).
+the dots", Doroshenko et al. 2022). ``divergences`` composes Renyi divergences (Mironov 2017).
 
-Which pair of distributions stands for one step of a neighbouring pair of data sets, with noise multiplier m,
+Pairs of distributions that stand for one step of a neighbouring pair of data sets, with noise multiplier m,
 sampling rate q and sensitivity 1 of a single record:
 
 ================  ===================================  ==========================================
@@ -17,10 +17,10 @@ fixed-size        the pair of poisson at m / 2         pld: the pair of poisson 
                                                        rdp: Wang et al. 2019 at m / 2
 ================  ===================================  ==========================================
 
-Halving m is replace-one's double sensitivity; ``dp_accounting`` leaves it to the caller (issue 378 of
-google/differential-privacy), except in the PLD of Poisson sampling, where a replaced record shows up only
-when it is drawn and halving as well would count twice. In fixed-size batches a record that is drawn displaces
-another one, so the sensitivity is 2 under both relations. ``docs/adr/0012-accountants.md`` has the proof.
+Halving m accounts for replace-one's double sensitivity, which ``dp_accounting`` leaves to the caller (issue
+378 of google/differential-privacy). The exception is the PLD of Poisson sampling: a replaced record only
+matters when it is drawn, so halving would count twice. In fixed-size batches a drawn record displaces another
+one, so the sensitivity is 2 under both relations. ``docs/adr/0012-accountants.md`` has the proof.
 """
 
 import functools
@@ -33,14 +33,14 @@ from securefl.methods.privacy import release
 Accountant = Literal["pld", "rdp"]
 
 _DISPLACED_ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)
-"""The bound for sampling without replacement is one for integers, in quadratic time."""
+"""The bound for sampling without replacement is for integer orders and takes quadratic time."""
 INTEGER_ORDERS = (*_DISPLACED_ORDERS, 256, 512, 1024)
 _GAPS_FROM = 63
-"""Up to here the library has all integers among its orders, then 128, 256, 512 and 1024."""
+"""Order up to which the library has all integers; beyond, it has 128, 256, 512 and 1024."""
 _STEP = 1.05
 
 Counts = tuple[tuple[release.ReleaseEvent, int], ...]
-"""Kinds of releases and how many of each."""
+"""Kinds of releases, with the number of each."""
 
 
 class _Step(NamedTuple):
@@ -55,7 +55,7 @@ class _Step(NamedTuple):
 
 
 def losses(steps: Counts, grid: float) -> Callable[[float], float]:
-    """Epsilon by delta, from loss distributions on a grid of this interval."""
+    """Return epsilon as a function of delta, from loss distributions on a grid of this interval."""
     composed: Any = None
     for event, count in steps:
         one = _loss(_step(event, "pld"), count, grid)
@@ -64,7 +64,7 @@ def losses(steps: Counts, grid: float) -> Callable[[float], float]:
 
 
 def reach(steps: Counts) -> float:
-    """About how far the losses of a single step lie apart: those within ten standard deviations."""
+    """Return the approximate range of one step's losses: those within ten standard deviations."""
     multipliers = [_step(event, "pld").multiplier for event, _ in steps]
     return max(20 / multiplier + 1 / multiplier**2 for multiplier in multipliers)
 
@@ -72,14 +72,17 @@ def reach(steps: Counts) -> float:
 @functools.lru_cache(maxsize=16)
 def _loss(step: _Step, count: int, grid: float) -> Any:
     if step.batch == step.records:
-        # Releases without sampling are one with less noise: exact, and no matter how many.
+        # Any number of releases without sampling equals one with less noise, exactly.
         return _one(step._replace(multiplier=step.multiplier / math.sqrt(count)), grid)
     return _one(step, grid).self_compose(count)
 
 
 @functools.lru_cache(maxsize=4)
 def _one(step: _Step, grid: float) -> Any:
-    """The loss of one release. To compose it anew for another number of them takes milliseconds."""
+    """Return the loss of one release.
+
+    Composing it again for another number of releases takes milliseconds.
+    """
     from dp_accounting import NeighboringRelation  # noqa: PLC0415 - takes 2 s and is optional
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 - as above
 
@@ -97,11 +100,11 @@ def _one(step: _Step, grid: float) -> Any:
 
 
 def orders_between(found: float, delta: float) -> tuple[int, ...]:
-    """Orders in the library's gaps among which the best one may be, given an epsilon that it found; or none.
+    """Return orders in the library's gaps among which the best may be, given the epsilon that it found.
 
-    Epsilon is A(a) + (ln(1/delta) - ln a) / (a - 1), nearly, with A convex and A(1) = 0. The best order has
-    a - 1 from 1 to 2 times that difference over the epsilon there, which is at least half of ``found``; and
-    ln a takes less than three quarters off. Any order gives an upper bound, the best or not.
+    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. The best order has a
+    - 1 from 1 to 2 times that difference over the epsilon there, which is at least half of ``found``. The
+    term ln a takes off less than three quarters. Any order gives an upper bound.
     """
     most = 4 * math.log(1 / delta) / found
     low, high = max(most / 16, _GAPS_FROM), min(most, 1024)
@@ -110,12 +113,12 @@ def orders_between(found: float, delta: float) -> tuple[int, ...]:
 
 
 def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[[float], float]:
-    """Epsilon by delta, from Renyi divergences of these orders; None for those of the library."""
+    """Return epsilon as a function of delta, from Renyi divergences; default: the library's orders."""
     import dp_accounting as dp  # noqa: PLC0415 - takes 2 s and is optional
     from absl import logging as absl  # noqa: PLC0415 - comes with dp_accounting
     from dp_accounting.rdp import RdpAccountant  # noqa: PLC0415 - as above
 
-    absl.set_verbosity(absl.ERROR)  # It warns of each order that it leaves out, which only loosens the bound.
+    absl.set_verbosity(absl.ERROR)  # It warns of each skipped order, which only loosens the bound.
     accountants: dict[bool, Any] = {}
     for event, count in steps:
         step = _step(event, "rdp")
@@ -131,13 +134,13 @@ def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[
             relation = related.REPLACE_ONE if displaced else related.ADD_OR_REMOVE_ONE
             accountants[displaced] = RdpAccountant(own, relation)
         accountants[displaced].compose(one, count)
-    # The library does not mix the two kinds: where both occur, basic composition adds them up.
+    # The library does not mix the two kinds: if both occur, basic composition adds them up.
     share = len(accountants)
     return lambda delta: math.fsum(float(one.get_epsilon(delta / share)) for one in accountants.values())
 
 
 def _step(event: release.ReleaseEvent, accountant: Accountant) -> _Step:
-    """The table at the top of this module."""
+    """Return the step by the table at the top of this module."""
     replaced = event.relation == "replace-one"
     doubled = event.multiplier / release.SENSITIVITY[event.relation]
     if event.batch == event.records or event.sampler in {"none", "shuffle"}:

@@ -1,16 +1,16 @@
-"""Distinguishability of a party's two neighbouring updates by the sums that are opened: one number, mu.
+"""Distinguishability of a party's two neighbouring updates by the opened sums: one number, mu.
 
-Gaussian noise on sums is a Gaussian-DP mechanism (Dong et al. 2022): it hides no worse and no better than one
-draw from N(0, 1) hides a shift by mu. All sums that contain the same update are one release with one mu; it
-is taken *before* amplification by sampling, because all of them were made from the same batch.
+Gaussian noise on sums is a Gaussian-DP mechanism (Dong et al. 2022): it hides exactly as well as one draw
+from N(0, 1) hides a shift by mu. All sums that contain the same update are one release with one mu. mu is
+taken *before* amplification by sampling, because all those sums stem from the same batch.
 
 With L2 sensitivity Delta and noise of standard deviation s from each party, mu^2 = (Delta / s)^2 * exposure:
 
 - fresh noise in every opening: the exposure is the sum over openings of 1 / h, for h survivors whose noise
   the adversary does not know (:func:`fresh_exposure`);
-- noise added once and opened several times: it is the party's leverage, from 1 / h for one opening to 1 for
-  a party whose noisy update can be computed from the sums (:func:`leverage`);
-- both, and of unequal variances: :func:`exposures`, of which these are the special cases.
+- noise added once and opened several times: the exposure is the party's leverage, from 1 / h for one opening
+  to 1 for a party whose noisy update can be computed from the sums (:func:`leverage`);
+- both, with unequal variances: the general case (:func:`exposures`).
 
 Exact for continuous Gaussian noise. Discrete noise needs steps that are small against s, and a slack.
 """
@@ -25,18 +25,17 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 MOST_UNEQUAL = 1e8
-"""Ratio of positive variances up to which doubles tell small noises from rounding."""
+"""Largest ratio of positive variances at which doubles distinguish small noise from rounding."""
 
 _RANK_TOLERANCE = 1e-9
-"""Singular values below it, of the largest, are rounding."""
+"""Relative bound below which singular values count as rounding errors."""
 
 
 def fresh_exposure(survivors: Iterable[int]) -> float:
-    """Exposure of an update that is opened once per entry, each time under fresh noise.
+    """Return the exposure of an update that is opened once per entry, each time under fresh noise.
 
     Args:
-        survivors: h >= 1 of each opening that contains the update: members whose noise the adversary does
-            not know.
+        survivors: for each opening with the update, h >= 1: members whose noise the adversary does not know.
 
     Raises:
         UsageError: an opening without any such member, or no opening.
@@ -50,30 +49,31 @@ def fresh_exposure(survivors: Iterable[int]) -> float:
 def exposures(
     rows: npt.NDArray[np.integer], once: F64, fresh: F64 | None = None, *, rank: int | None = None
 ) -> F64:
-    """Exposure of every party, for noise of any variances: a_i^T (A V A^T + F)^+ a_i, for sensitivity 1.
+    """Return every party's exposure for noise of any variances: a_i^T (A V A^T + F)^+ a_i, sensitivity 1.
 
-    What others put into the sums is taken for known, so that only noise hides the party: independent between
-    parties, the same in all openings (V) or drawn anew for each (F). It is the squared distance, in standard
-    deviations of the least favourable combination of sums, by which the party's update moves by 1.
+    The adversary is assumed to know the other parties' updates, so only noise hides the party. Noise is
+    independent between parties, and either the same in all openings (V) or fresh for each (F). The exposure
+    is the squared shift by which a change of 1 in the party's update moves the least favourable combination
+    of sums, in its standard deviations.
 
     Args:
         rows: A, ``(openings, parties)``, 1 where the opening contains the party, else 0.
-        once: diagonal of V, ``(parties,)``, >= 0: the variance of each party's noise that is added once and
-            that the adversary does not know; 0 for colluders and for parties that add none. The largest is at
-            most ``MOST_UNEQUAL`` times the smallest that is positive, those of ``fresh`` included.
-        fresh: diagonal of F, ``(openings,)``, >= 0: the variance of all noise in each opening that is drawn
-            for it alone; none unless given.
-        rank: of A's columns that have noise of their own, where it is known exactly and nothing is fresh;
-            otherwise small singular values count as 0.
+        once: diagonal of V, ``(parties,)``, >= 0: variance of each party's noise that is added once and
+            unknown to the adversary; 0 for colluders and for parties that add none. The largest is at most
+            ``MOST_UNEQUAL`` times the smallest positive one, those of ``fresh`` included.
+        fresh: diagonal of F, ``(openings,)``, >= 0: variance of all noise drawn for each opening alone;
+            default 0.
+        rank: rank of A's columns that have noise of their own, if it is known exactly and nothing is fresh;
+            by default small singular values count as 0.
 
     Returns:
         ``(parties,)``, mu^2 for sensitivity 1, in the inverse unit of the variances: at most 1 / variance for
-        a party with noise of its own; infinite where some combination of sums has the party and no noise; 0
-        in no opening.
+        a party with noise of its own; infinite if some combination of sums contains the party and no noise; 0
+        if no opening contains it.
 
     Raises:
-        UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal
-            for the rank to be known.
+        UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal to
+            determine the rank.
     """
     openings = rows.shape[0] if rows.ndim == 2 else 0
     each = np.zeros(openings) if fresh is None else fresh
@@ -95,13 +95,14 @@ def exposures(
     found: F64 = np.where(opened, math.inf, 0.0)
     if not largest:
         return found
-    # One column for each independent noise: its covariance in the sums is M M^T.
+    # One column per independent noise; the covariance of the noise in the sums is M M^T.
     noises = np.hstack([rows, np.eye(openings)]) * np.sqrt(variances / largest)
     left, singular, right = np.linalg.svd(noises, full_matrices=False)
     counted = int((singular > _RANK_TOLERANCE * singular[0]).sum()) if rank is None else rank
     left, singular, right = left[:, :counted], singular[:counted], right[:counted]
     own = opened & (once > 0)
-    # With noise of its own a_i is in the range, and this is a projection: at most 1, without division.
+    # If the party has noise of its own, a_i is in the range, and this is a projection: at most 1, no
+    # division.
     projected = np.square(right[:, : once.size][:, own]).sum(axis=0).clip(0.0, 1.0)
     found[own] = projected / once[own]
     for party in np.flatnonzero(opened & ~own).tolist():
@@ -113,9 +114,9 @@ def exposures(
 
 
 def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
-    """Exposure of a party whose noise is added once, in units of its own variance (:func:`exposures`).
+    """Return the exposure of a party whose noise is added once, in units of its own variance.
 
-    It is the diagonal element i of the projection on the row space of A V^(1/2).
+    It is the diagonal element i of the projection on the row space of A V^(1/2); see :func:`exposures`.
 
     Args:
         rows: A, ``(openings, parties)``.
@@ -123,8 +124,8 @@ def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float
         party: i, column of ``rows``. mu = Delta / s_i * sqrt(leverage).
 
     Returns:
-        In [0, 1]: 1 where some combination of the sums holds no unknown noise but the party's own. With equal
-        variances and without colluders it is at least 1/h of each opening that the party is in.
+        In [0, 1]: 1 if some combination of the sums holds no unknown noise but the party's own. With equal
+        variances and without colluders it is at least 1/h of each opening with the party.
 
     Raises:
         UsageError: as :func:`exposures`, or a party without noise of its own.

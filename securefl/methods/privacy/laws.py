@@ -1,4 +1,4 @@
-"""The two noise laws on the integers, in rational brackets that are known to hold the true values.
+"""The two noise laws on the integers, in rational brackets proved to hold the true values.
 
 Both laws are symmetric around 0. Up to one common factor their probabilities are w_0 = 1 and
 w_k = w_(k-1) * r_k, with a ratio r_k that falls as k grows:
@@ -8,22 +8,23 @@ w_k = w_(k-1) * r_k, with a ratio r_k that falls as k grows:
 - ``skellam`` with variance s^2, the difference of two Poisson variables of mean s^2 / 2: r_k is the ratio
   I_k(s^2) / I_(k-1)(s^2) of modified Bessel functions (Agarwal et al. 2021, arXiv 2110.04995).
 
-All arithmetic is on Python integers in units of 2^-192, once rounded down and once rounded up, so that no
-statement about an error rests on an estimate of rounding errors.
 
-The cost of integer noise against the Gaussian noise that accountants compose.
+All arithmetic is on Python integers in units of 2^-192, rounded down for one bound and up for the other. So
+no statement about an error rests on an estimate of rounding errors.
 
-A Skellam variable of variance V hides an integer shift D, by Renyi divergences of any integer order a > 1,
-as well as Gaussian noise does up to
+Cost of integer noise against the Gaussian noise that accountants compose: a Skellam variable of variance V
+hides an integer shift D, by Renyi divergences of any integer order a > 1, as well as Gaussian noise does up
+to
 
     a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
 
-(the bound of Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian
-one needs nothing there (Canonne et al. 2020, arXiv 2004.00010: as concentrated as the Gaussian). The same
-slack is taken for both laws and for loss distributions, which is no theorem: the hockey-stick divergences of
-single integer shifts are compared with those of the Gaussian law in ``tests/unit/privacy/test_discrete.py``,
-where a third of it would do. That carries over to vectors, sampled batches and any number of steps: each of
-these keeps the order of divergences of its parts.
+(Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian has no such
+cost: it is as concentrated as the Gaussian (Canonne et al. 2020, arXiv 2004.00010).
+
+The same slack is used for both laws and for loss distributions, which is not a theorem.
+``tests/unit/privacy/test_discrete.py`` compares the hockey-stick divergences of single integer shifts with
+those of the Gaussian law: a third of the slack is enough there. That carries over to vectors, sampled batches
+and any number of steps, which all preserve the order of divergences.
 """
 
 import math
@@ -46,17 +47,17 @@ class Weights(NamedTuple):
     low: list[int]
     high: list[int]
     beyond: int
-    """At least the sum of all w_k with k >= ``len(low)``."""
+    """Upper bound on the sum of all w_k with k >= ``len(low)``."""
 
 
 def weights(law: NoiseLaw, std: float) -> Weights:
-    """Brackets of the law's weights for k up to 14 ``std`` + 64.
+    """Return brackets of the law's weights for k up to 14 ``std`` + 64.
 
-    What lies beyond is less than 2^-130 of the whole. Takes about 0.1 s for ``std`` = 4096.
+    The rest is less than 2^-130 of the total. Takes about 0.1 s for ``std`` = 4096.
 
     Args:
-        law: which of the two.
-        std: standard deviation s >= 1, in steps; it is taken as the exact binary fraction that it is.
+        law: the noise law.
+        std: standard deviation s >= 1, steps, taken as the exact value of the float.
 
     Raises:
         UsageError: ``std`` below 1 or not finite.
@@ -71,7 +72,7 @@ def weights(law: NoiseLaw, std: float) -> Weights:
     for below, above in zip(lows, highs, strict=True):
         low.append(low[-1] * below >> PRECISION)
         high.append(_up(high[-1] * above))
-    # The ratios fall, so a geometric series with the last one bounds the rest.
+    # The ratios decrease, so a geometric series with the last one bounds the rest.
     last = highs[-1]
     return Weights(low, high, -(-high[-1] * last // (_ONE - last)))
 
@@ -87,10 +88,10 @@ def _gaussian_ratios(variance: Fraction, count: int) -> tuple[list[int], list[in
 
 
 def _skellam_ratios(variance: Fraction, count: int) -> tuple[list[int], list[int]]:
-    """r_k = 1 / (2 k / s^2 + r_(k+1)), backwards from 0 <= r <= 1 far beyond ``count``.
+    """Return r_k = 1 / (2 k / s^2 + r_(k+1)), computed backwards from 0 <= r <= 1 far beyond ``count``.
 
     The recurrence of the Bessel functions (NIST DLMF 10.29.1), divided by I_k. One step shrinks a bracket by
-    the factor r_k^2, so that the wide bracket at the start is forgotten.
+    the factor r_k^2, so the wide bracket at the start becomes negligible.
     """
     step = 2 * _ONE * variance.denominator // variance.numerator
     start = count + 4 * math.isqrt(math.ceil(variance)) + 64
@@ -105,7 +106,7 @@ def _skellam_ratios(variance: Fraction, count: int) -> tuple[list[int], list[int
 
 
 def _exp_minus(x: Fraction) -> tuple[int, int]:
-    """A bracket of exp(-x), 0 <= x <= 1/2, by its alternating series."""
+    """Return a bracket of exp(-x), 0 <= x <= 1/2, by its alternating series."""
     scaled = x.numerator * _ONE // x.denominator
     total, term, sign, terms = _ONE, _ONE, 1, 0
     while term:
@@ -113,7 +114,7 @@ def _exp_minus(x: Fraction) -> tuple[int, int]:
         sign = -sign
         term = (term * scaled >> PRECISION) // terms
         total += sign * term
-    # Every floored term is too small by less than 4 units, and what is left out is below the last term.
+    # Every floored term is too small by less than 4 units; the truncated rest is below the last term.
     slack = 4 * terms + 4
     return total - slack, total + slack
 
@@ -123,13 +124,13 @@ def _up(product: int) -> int:
 
 
 MIN_VARIANCE = 16.0
-"""Steps^2: noise of 4 steps, the least that is drawn."""
+"""Smallest variance, steps^2: noise of 4 steps."""
 
 
 def mu_slack(variance: float) -> float:
-    """Relative increase of mu that covers integer noise of this variance (steps^2): sqrt(1 + 3.5 / V) - 1.
+    """Return the relative increase of mu that covers integer noise of this variance: sqrt(1 + 3.5 / V) - 1.
 
-    10 % at 4 steps, 0.04 % at 64.
+    ``variance`` is in steps^2. 10 % at 4 steps, 0.04 % at 64.
 
     Raises:
         UsageError: a variance below 16.

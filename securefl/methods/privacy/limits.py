@@ -1,6 +1,6 @@
-"""Limits between ``[privacy]`` and other tables: refusal of what would hide less than it says.
+"""Limits between ``[privacy]`` and other tables: rejection of settings that would break the guarantee.
 
-What takes the model's size or an accountant comes later (:mod:`securefl.methods.privacy.mechanism`,
+Checks that need the model's size or an accountant come later (:mod:`securefl.methods.privacy.mechanism`,
 :mod:`securefl.methods.privacy.settling`).
 """
 
@@ -21,33 +21,33 @@ from securefl.scenario import (
 )
 
 MAX_NOISE = 57_408
-"""No draw of privacy noise is larger, in steps: 14 standard deviations of at most 4096, and 64."""
+"""Largest draw of privacy noise, steps: 14 standard deviations of at most 4096, and 64."""
 
 
 def noise_of(scenario: Scenario) -> int:
-    """The most that privacy noise may add to a coordinate, steps: part of the proof that sums do not wrap."""
+    """Return the most that privacy noise adds to a coordinate, steps; used to prove that sums do not wrap."""
     return 0 if scenario.privacy.unit == "none" else MAX_NOISE * (1 + components_of(scenario))
 
 
 def components_of(scenario: Scenario) -> int:
-    """Dropouts for each of which a party adds removable noise; 0 without dropout-exact noise."""
+    """Return the number of dropouts for which a party adds removable noise; 0 without dropout-exact noise."""
     if scenario.privacy.unit == "none" or scenario.privacy.placement != "dropout-exact":
         return 0
     return planned_of(scenario) - scenario.secure_sum.min_survivors
 
 
 def planned_of(scenario: Scenario) -> int:
-    """Members of the largest cluster that is planned."""
+    """Return the number of members of the largest planned cluster."""
     return max(clustering.planned_sizes(scenario))
 
 
 def forgoes_privacy(behaviour: Behaviour) -> bool:
-    """Whether a party that shows it does not do what its own guarantee rests on."""
+    """Return True if a party with this behaviour breaks the assumptions of its own guarantee."""
     return isinstance(behaviour, NoNoise | NoClip | SparseEnergy | UpdateAttack)
 
 
 def check_privacy(scenario: Scenario) -> None:
-    """Refuse privacy settings that contradict each other or the rest of the scenario.
+    """Check that privacy settings agree with each other and with the rest of the scenario.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -74,7 +74,7 @@ def check_privacy(scenario: Scenario) -> None:
 
 def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
     plain, training = Training(), scenario.training
-    # A server that trains for a rule (FLTrust) does so as plain parties do, whatever these do.
+    # A server that trains for a rule (FLTrust) trains like plain parties, even if parties use DP-SGD.
     if scenario.aggregation.rule.server_data != "training":
         for field in ("epochs", "learning_rate", "momentum", "weight_decay"):
             if getattr(training, field) != getattr(plain, field):
@@ -127,7 +127,7 @@ def _check_placement(scenario: Scenario) -> None:
     sums, again = scenario.secure_sum, scenario.clustering.reclusterings
     if scenario.privacy.placement == "local":
         return
-    # h = min_survivors - f is at least k >= 1: the secure sum itself sees to that.
+    # The secure sum ensures h = min_survivors - f >= k >= 1.
     if again > 1 and clustering.works_of(scenario.clustering) == 1:
         raise ConfigError(
             "privacy.placement",
@@ -206,7 +206,7 @@ def _check_clip(scenario: Scenario) -> None:
 
 
 def check_delta(privacy: Privacy, units: int) -> float:
-    """The scenario's delta for ``units`` units (records of the smallest party, or parties).
+    """Return the scenario's delta for ``units`` units (records of the smallest party, or parties).
 
     Raises:
         ConfigError: it is not below 1 / ``units``.

@@ -1,7 +1,6 @@
-"""The release mechanism of an update: rounding, the party's share of the noise, its event (steps 4 and 5).
+"""Release mechanism of an update: rounding, the party's share of the noise, its event (steps 4 and 5).
 
-Everything follows from a settled scenario and the model's size, so that all parties, the server and a
-simulation find the same.
+All of it follows from a settled scenario and the model's size, so parties, server and simulation agree.
 """
 
 import functools
@@ -34,27 +33,27 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mechanism:
-    """The release mechanism of one scenario and model; made by :func:`mechanism_of`."""
+    """Release mechanism of one scenario and model; made by :func:`mechanism_of`."""
 
     unit: release.Unit
     rounding: BoundedRounding
-    """Its ``sensitivity``, in steps, is what one unit moves a sum by. Party level: whole updates are rounded
-    by it. Record level: it is a bound only, and updates are rounded without a condition."""
+    """Rounding whose ``sensitivity``, steps, bounds the change of a sum by one unit. Party level: it
+    rounds whole updates. Record level: it is a bound only, and updates are rounded without a condition."""
     shares: SharePlan | ComponentPlan
     table: NoiseTable
-    """Of one party's noise, without what may be taken out of a sum again."""
+    """Table of one party's noise, without removable components."""
     components: tuple[NoiseTable, ...]
-    """Of the noise that may be (dropout-exact shares), by number from 1 at index 0."""
+    """Tables of the removable components (dropout-exact shares), component k at index k - 1."""
     signal: float
-    """Bound on the L2 norm of one party's whole rounded signal, steps: what checks allow for."""
+    """Bound on the L2 norm of one party's whole rounded signal, steps; the allowance of checks."""
     event: release.ReleaseEvent
-    """What one release is to an accountant."""
+    """One release, as an accountant sees it."""
     delta: float
     allowed: int | None
-    """Releases that keep to the budget; None without one."""
+    """Number of releases within the budget; None without a budget."""
 
     def encode(self, grid: encoding.FixedPoint, values: F64, entropy: Entropy) -> encoding.Encoded:
-        """Round an update that has been clipped and weighted, f64 ``(d,)``, parameters' own unit.
+        """Round an update that has been clipped and weighted, f64 ``(d,)``, in the parameters' unit.
 
         Raises:
             UsageError: a coordinate that is not finite, or (party level) an update that was not clipped.
@@ -66,25 +65,25 @@ class Mechanism:
         return encoding.Encoded(self.rounding.round(np.clip(scaled, -limit, limit), entropy), saturated)
 
     def noise(self, entropy: Entropy) -> I64:
-        """One party's noise for one update, i64 ``(d,)``, steps."""
+        """Return one party's noise for one update, i64 ``(d,)``, steps."""
         return self.table.sample(self.rounding.dim, entropy)
 
     def component(self, number: int, key: bytes) -> I64:
-        """The component of a party's removable noise that a key of 32 bytes gives, i64 ``(d,)``, steps."""
+        """Return component ``number`` of removable noise from a 32-byte key, i64 ``(d,)``, steps."""
         return self.components[number - 1].from_key(key, self.rounding.dim)
 
 
 @functools.lru_cache(maxsize=16)
 def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
-    """The mechanism of a scenario that :func:`securefl.methods.feasibility.check` accepts; None without.
+    """Return the mechanism of a valid scenario; None without privacy.
 
     Args:
-        scenario: settled.
+        scenario: settled, and accepted by :func:`securefl.methods.feasibility.check`.
         length: d, parameters of the model.
 
     Raises:
-        ConfigError: the scenario is not settled, its noise does not fit the scale, it is drawn so often that
-            the sampled noise's distance from its law counts, or published checks would fail its grid.
+        ConfigError: the scenario is not settled; its noise does not fit the scale; it has so many draws that
+            the distance of sampled noise from its law counts; or published checks would reject its grid.
     """
     privacy = scenario.privacy
     if privacy.unit == "none":
@@ -106,7 +105,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         check_distance(
             one, sensitivity.planned_releases(scenario) * draws * (1 + len(components)), privacy.delta
         )
-    # Of dropout-exact noise the adversary does not know one whole target, spread over however many.
+    # With dropout-exact noise, one whole target is unknown to the adversary, for any number of survivors.
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
@@ -133,18 +132,18 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
 
 
 def openings_of(scenario: Scenario) -> int:
-    """The number of sums with one update and its noise; with several the exposure counts as 1, the worst."""
+    """Return the number of sums with one update and its noise; with several, the exposure is 1, the worst."""
     return 1 if clustering.works_of(scenario.clustering) > 1 else scenario.clustering.reclusterings
 
 
 def plain_release(scenario: Scenario) -> release.ReleaseEvent:
-    """One release as if Gaussian noise of one sensitivity were all that is unknown in its sum.
+    """Return one release as if Gaussian noise of one sensitivity were all unknown noise in its sum.
 
     Args:
         scenario: with a delta and, at record level, a number of records.
 
     Raises:
-        UsageError: without.
+        UsageError: one of them is missing.
     """
     privacy, dp = scenario.privacy, scenario.training.dp_sgd
     lost = sensitivity.lost_in_rounding(scenario)
@@ -171,7 +170,7 @@ def plain_release(scenario: Scenario) -> release.ReleaseEvent:
 
 
 def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | ComponentPlan:
-    """Each party's share of the noise.
+    """Return each party's share of the noise.
 
     Raises:
         UsageError: a scenario without a multiplier.
@@ -186,7 +185,7 @@ def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | Comp
 
 
 def _stds(shares: SharePlan | ComponentPlan) -> tuple[float, ...]:
-    """Standard deviations, steps, of all that one party draws."""
+    """Return the standard deviations, steps, of all noise that one party draws."""
     return (shares.share_std, *(shares.stds if isinstance(shares, ComponentPlan) else ()))
 
 
@@ -195,10 +194,10 @@ def _fits(shares: SharePlan | ComponentPlan) -> bool:
 
 
 def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan) -> None:
-    """Refuse noise in steps that the published KS test takes for a wrong law.
+    """Check that the published KS test accepts noise in these steps.
 
     Raises:
-        ConfigError: it is that coarse.
+        ConfigError: the steps are too coarse.
     """
     least = least_std(length)
     if scenario.checks.kind != "published" or shares.share_std >= least:
@@ -213,7 +212,7 @@ def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPl
 
 
 def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | None) -> ConfigError:
-    """Noise outside the range of the tables, and the finest scale at which it is within."""
+    """Return the error for noise outside the range of the tables, with the finest scale that fits."""
     fitting = _fitting(scenario, length)
     found = "too long a vector"
     if shares is not None:
@@ -228,10 +227,10 @@ def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | 
 
 
 def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | None:
-    """The least and the largest multiplier for which some scale has tables; None if there is no such scale.
+    """Return the smallest and largest multiplier for which some scale has tables; None without such a scale.
 
     Args:
-        scenario: with a unit and a delta; its own multiplier and scale do not matter.
+        scenario: with a unit and a delta; its own multiplier and scale are ignored.
         length: d.
     """
     unit = msgspec.structs.replace(
@@ -248,7 +247,7 @@ def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | Non
 
 
 def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:
-    """The scales at which all noise has a table and a share at least so many steps, coarsest first."""
+    """Return the scales at which all noise has a table and a share is at least ``least``, coarsest first."""
     fitting = []
     for bits in range(encoding.MAX_SCALE_BITS + 1):
         rounding = sensitivity.rounding_of(scenario, length, bits)

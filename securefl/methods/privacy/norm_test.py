@@ -1,8 +1,8 @@
-r"""A norm test: the L2 norm of a vector bounded by ternary projections, with error bounds that are proved.
+r"""Norm check: the L2 norm of a vector bounded by ternary projections, with proved error bounds.
 
-A vector x over Z_2^64 (coordinates read as -2^63 .. 2^63 - 1) of which only n projections p_j = <s_j, x>
-mod 2^64 can be computed passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are
--1, 0, 1 with probability 1/4, 1/2, 1/4, so that E p_j^2 = |x|^2 / 2 as long as nothing wraps.
+Of a vector x over Z_2^64 (coordinates in -2^63 .. 2^63 - 1) only n projections p_j = <s_j, x> mod 2^64 can be
+computed. x passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are -1, 0, 1 with
+probability 1/4, 1/2, 1/4, so E p_j^2 = |x|^2 / 2 if nothing wraps.
 
 **Honest vectors** (nothing wraps). 2 E s^2 = 1 and 2^k E s^(2k) = 2^(k-1) <= (2k - 1)!!, so no even moment of
 p_j exceeds that of a Gaussian g of the same variance v, hence E exp(h p_j^2) <= E exp(h g^2), and by
@@ -18,18 +18,18 @@ signs are independent, so with |x| = 1
 
     E exp(-h p_j^2) = E_N prod_i cos(a x_i)^2,  a = sqrt(h / 2) N.
 
-cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So the product is at most exp(-a^2) where abs(a) <= pi / 2, and
-at most 1 elsewhere, for every direction of x: sparse vectors have cosines that come back to 1, dense ones do
+cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So the product is at most exp(-a^2) for abs(a) <= pi / 2, and at
+most 1 otherwise, for every direction of x: the cosines of sparse vectors return to 1, those of dense ones do
 not. :func:`acceptance_bound` takes the expectation in closed form and the best h.
 
-**Vectors that wrap.** If some coordinate has magnitude 2B or more, then given the other signs at most the
-sign 0, or at most the signs -1 and 1, put p_j into [-B, B): an interval of 2B values cannot hold two that
-differ by 2B or more either way round. All n projections pass with probability 2^-n at most. Otherwise all
-coordinates are below 2B, and with d 2B <= 2^63 nothing wraps: the bound above holds. So it holds for *all* x,
-provided that n B^2 < 2^63 (the sum of squares of what is in range does not wrap, either).
+**Vectors that wrap.** Suppose that some coordinate has magnitude 2B or more. Given the other signs, at most
+the sign 0, or at most the signs -1 and 1, put p_j into [-B, B): an interval of 2B values cannot hold two
+values that differ by 2B or more in either direction. All n projections pass with probability at most 2^-n.
+Otherwise all coordinates are below 2B, and with d 2B <= 2^63 nothing wraps: the bound above holds. So the
+bound holds for *all* x, provided that n B^2 < 2^63 (the sum of squares in range does not wrap either).
 
-One coordinate alone is the worst case that a sketch of this kind has in the long run: half of its projections
-are 0, so that its sum is a binomial one and no length brings its acceptance below 2^-n.
+A single nonzero coordinate is the worst case for such a sketch: half of its projections are 0. So its sum is
+binomial, and no length brings its acceptance below 2^-n.
 """
 
 import math
@@ -40,24 +40,24 @@ from securefl.base import sums
 from securefl.base.errors import UsageError
 
 HONEST_SHARE = 0.9
-"""Vectors up to this part of C are refused at most as often as stated."""
+"""Fraction of C up to which vectors are rejected at most with the stated probability."""
 ATTACK_FACTOR = 2.0
-"""Vectors from this multiple of C on are accepted at most as often as stated."""
+"""Multiple of C from which on vectors are accepted at most with the stated probability."""
 RANGE_BITS = 9
-"""Projections are let through to squaring up to 2^9 C, or less where their squares would not fit."""
+"""Projections up to 2^9 C are squared, or up to less if their squares would not fit."""
 MIN_RANGE_BITS = 4
-"""2^4 C is passed by an honest projection with probability 2 exp(-316) at most."""
+"""An honest projection exceeds 2^4 C with probability at most 2 exp(-316)."""
 LONGEST = 2**26
-"""The most coordinates that a vector has, so that its projections cannot wrap."""
+"""Largest number of coordinates, for which projections cannot wrap."""
 _MAX_SUM = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class NormTest:
-    """The numbers of one test, in units of the encoding (integers)."""
+    """Parameters of one norm check, integers in units of the encoding."""
 
     norm: int
-    """C: what honest vectors stay below."""
+    """C: bound on the norm of honest vectors."""
     projections: int
     """n."""
     range_bits: int
@@ -66,14 +66,14 @@ class NormTest:
     """T: the largest sum of squares that passes."""
 
     def passes(self, projections: list[int]) -> bool:
-        """The members' test on shares, here on the plain centred projections."""
+        """Return True if centred projections pass: the members' test on shares, in plaintext."""
         bound = 1 << self.range_bits
         in_range = all(-bound <= p < bound for p in projections)
         return in_range and sums.exact_sum(p * p for p in projections) <= self.threshold
 
 
 def norm_test(norm: int, projections: int, failure: float) -> NormTest:
-    """The test that refuses vectors of norm ``HONEST_SHARE * norm`` with probability ``failure`` at most.
+    """Return the check that rejects norms up to ``HONEST_SHARE * norm`` with probability at most ``failure``.
 
     Args:
         norm: C in units of the encoding, >= 1.
@@ -81,8 +81,8 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
         failure: bound on both errors, in (0, 1).
 
     Raises:
-        UsageError: the numbers do not fit into 64 bits, or so few projections cannot tell ``HONEST_SHARE`` C
-            from ``ATTACK_FACTOR`` C with this failure; the text says which and what to change.
+        UsageError: the numbers do not fit into 64 bits, or too few projections to separate ``HONEST_SHARE`` C
+            from ``ATTACK_FACTOR`` C with this failure; the message names the change.
     """
     if norm < 1 or projections < 1 or not 0 < failure < 1:
         raise UsageError(f"no norm test of {norm} by {projections} projections at failure {failure}")
@@ -92,9 +92,9 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
 
 
 def acceptance_bound(relative: float, projections: int) -> float:
-    """Bound on the probability that a vector passes with ``relative`` = T / (n |x|^2), for *every* vector.
+    """Return a bound on P(a vector with T / (n |x|^2) = ``relative`` passes), for *every* vector.
 
-    Never below 2^-n, which is what vectors that wrap can reach.
+    At least 2^-n, which vectors that wrap can reach.
     """
     best = 0.0
     for step in range(1, 801):
@@ -106,13 +106,13 @@ def acceptance_bound(relative: float, projections: int) -> float:
 
 
 def accepted_at(test: NormTest, factor: float) -> float:
-    """Bound on the probability that a vector of ``factor`` times C or more passes ``test``."""
+    """Return a bound on the probability that a vector of norm ``factor`` C or more passes ``test``."""
     return acceptance_bound(test.threshold / (test.projections * (factor * test.norm) ** 2), test.projections)
 
 
 @lru_cache(maxsize=64)
 def _relative(projections: int, failure: float) -> float:
-    """T / (n C^2), the same for every C: a round has a test for each weight."""
+    """Return T / (n C^2), the same for every C: a round has a test for each weight."""
     relative = HONEST_SHARE**2 / 2 * (1 + _excess(projections, failure))
     reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
     if reached > failure:
@@ -124,7 +124,7 @@ def _relative(projections: int, failure: float) -> float:
 
 
 def _excess(projections: int, failure: float) -> float:
-    """The least e with exp(-n (e - ln(1 + e)) / 2) <= failure, less what projections out of range take."""
+    """Return the least e with exp(-n (e - ln(1 + e)) / 2) <= failure - P(a projection is out of range)."""
     slack = projections * 2 * math.exp(-((2**MIN_RANGE_BITS / HONEST_SHARE) ** 2))
     wanted = -2 * math.log(failure - slack) / projections
     low, high = 0.0, 1.0

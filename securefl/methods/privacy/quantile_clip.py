@@ -1,14 +1,15 @@
-"""Quantile clipping: the clip follows a quantile of update norms, of which the server learns noisy counts.
+"""Quantile clipping: the clip follows a quantile of update norms, from noisy counts that the server learns.
 
 Each party adds one word to its masked sum: K if its update is no longer than the clip C, -K if it is longer,
-and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and
-``C <- C exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
+and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and ``C <- C
+exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
 
-Presence moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So bits with noise
-of s_b bits are a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``;
-replace-one halves both terms' multipliers.
-Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping", Algorithm 1 and
-Theorem 1. There all parties share one sum; here each cluster has its own, with noise of its own.
+The presence of a party moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So
+bits with noise of s_b bits are a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1
+/ (2 s_b)^2``. Replace-one halves the multipliers of both terms.
+
+Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping", Algorithm 1 and Theorem
+1. There all parties share one sum; here each cluster has its own sum with its own noise.
 """
 
 import functools
@@ -26,24 +27,24 @@ from securefl.methods.privacy.table import MAX_STD, MIN_STD, NoiseTable, noise_t
 from securefl.scenario import QuantileClip, Scenario
 
 FINEST = 30
-"""log2 K at most."""
+"""Largest log2 K."""
 WORDS = 1
-"""Words that one party adds."""
+"""Number of words that one party adds."""
 TIMES = 3.0
-"""Noise of bits over the multiplier of updates, by default: bits then cost 1.4 % of the multiplier."""
+"""Default ratio of the noise of bits to the multiplier of updates: bits then cost 1.4 % of the multiplier."""
 BELIEVED = 6
-"""Standard deviations of noise by which an honest sum of bits is beyond its bound at most (1e-9 a side)."""
+"""Standard deviations of noise that an honest sum of bits exceeds with probability at most 1e-9 a side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipWords:
-    """How the bits of a run become words, and sums of words the next clip; made by :func:`clip_words`."""
+    """Conversion of the bits of a run to words, and of sums of words to clips; made by :func:`clip_words`."""
 
     config: QuantileClip
     scale: int
     """log2 K: a word of K is half a bit."""
     table: NoiseTable
-    """Noise of one party on its word."""
+    """Table of one party's noise on its word."""
 
     def word(self, norm: float, clip: float) -> int:
         """Return the word of a party.
@@ -128,7 +129,7 @@ def words_of(scenario: Scenario) -> int:
 
 
 def noise_of_bits(scenario: Scenario) -> float:
-    """Return s_b: standard deviation of the noise on a sum of bits that the adversary does not know, bits.
+    """Return s_b: standard deviation of the unknown noise on a sum of bits, in bits.
 
     It is ``privacy.clip.noise``, by default :data:`TIMES` the multiplier of updates.
     """
@@ -154,7 +155,7 @@ def of_updates(scenario: Scenario, whole: float) -> float:
     """Return the multiplier of updates with which a whole release has the multiplier ``whole``.
 
     Raises:
-        ConfigError: the noise on bits alone is less than that.
+        ConfigError: the noise on bits alone has a smaller multiplier.
     """
     clip, others = scenario.privacy.clip, _metrics(scenario)
     if clip is None or clip.noise is None:
@@ -192,5 +193,5 @@ def exactly_exp(exponent: float) -> float:
 
 
 def _placement(scenario: Scenario) -> Placement:
-    # What dropout-exact shares take out of a sum is noise of updates only.
+    # Dropout-exact shares remove noise of updates only.
     return "local" if scenario.privacy.placement == "local" else "threshold"

@@ -1,8 +1,7 @@
-"""Releases of a party, as far as an accountant needs to know them: frozen values.
+"""Releases of a party, as an accountant sees them: frozen values.
 
-The sensitivity of everything here is 1 under add-remove: ``noise_multiplier`` is in units of the norm that a
-record's gradient (or a party's update) has at most. Replace-one doubles the sensitivity; the accountant does
-that, nobody else may.
+The sensitivity is 1 under add-remove: ``noise_multiplier`` is in units of the largest norm of a record's
+gradient (or a party's update). Replace-one doubles the sensitivity; only the accountant applies that factor.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from securefl.base.errors import UsageError
 from securefl.methods.privacy.exposure import fresh_exposure
 
 Unit = Literal["record", "party"]
-"""Whose presence is hidden: one example's, or all that a party has."""
+"""Unit whose presence is hidden: one example, or all data of a party."""
 Relation = Literal["add-remove", "replace-one"]
-"""Which data sets are neighbours: one has a unit more, or one unit is another."""
+"""Neighbouring data sets: one has a unit more, or one unit is replaced."""
 Sampler = Literal["poisson", "fixed-size", "shuffle", "none"]
-"""How a step's batch comes about. Poisson: each record by its own coin. Fixed-size: a uniform subset, drawn
-anew for each step. Shuffle: epochs in a random order, the first of which begins with the event; no
-amplification is claimed for it. None: everything."""
+"""Sampling of a step's batch. Poisson: each record independently. Fixed-size: a uniform subset, drawn
+afresh for each step. Shuffle: epochs in random order, the first of which begins with the event; no
+amplification is claimed. None: all records."""
 Mechanism = Literal["gaussian", "skellam", "discrete-gaussian"]
 
 OTHER: dict[Relation, Relation] = {"add-remove": "replace-one", "replace-one": "add-remove"}
@@ -33,13 +32,13 @@ class ReleaseEvent:
     """``steps`` releases of one kind by one party.
 
     Raises:
-        UsageError: values out of range or that do not go together.
+        UsageError: values out of range or inconsistent.
     """
 
     noise_multiplier: float
     """Standard deviation of the noise that this party adds to its own upload, over the norm bound; > 0."""
     steps: int
-    """Batches (record level) or updates (party level) that were released, >= 1."""
+    """Number of released batches (record level) or updates (party level), >= 1."""
     mechanism: Mechanism = "gaussian"
     unit: Unit = "record"
     relation: Relation = "add-remove"
@@ -49,22 +48,22 @@ class ReleaseEvent:
     batch: int = 1
     """Expected number of sampled units per step, at most ``records``."""
     denominator: int | Literal["drawn"] = 1
-    """What noisy sums are divided by: a number fixed beforehand (1: sums are released as they are), or how
-    many units were drawn, which is private under most samplers and then has no accounting."""
+    """Denominator of noisy sums: a number fixed beforehand (1: sums are released as they are), or the
+    number of drawn units. The latter is private under most samplers and then has no accounting."""
     survivors: tuple[int, ...] = (1,)
-    """h of each opening of one update: members whose noise the adversary does not know, >= 1. (1,) is local
-    noise: what the others add does not count."""
+    """For each opening of one update, h >= 1: members whose noise the adversary does not know. (1,) is
+    local noise: the noise of other parties does not count."""
     leverage: float | None = None
-    """Exposure where noise is added once for all openings, at least 1 / max(survivors), see
-    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, which adds up
-    to the sum of 1 / h."""
+    """Exposure if noise is added once for all openings, at least 1 / max(survivors), see
+    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, so the
+    exposure is the sum of 1 / h."""
     mu_slack: float = 0.0
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""
     delta_slack: float = 0.0
-    """Statistical distance of the sampled noise of all steps from the law in the proof, summed."""
+    """Statistical distance of the sampled noise from the law in the proof, summed over all steps."""
     delta_lost: float = 0.0
-    """Probability that some step is not what the proof takes it for (rounding beyond its bound), summed over
-    all steps: it comes off delta."""
+    """Probability that some step violates an assumption of the proof (rounding beyond its bound), summed
+    over all steps; it is subtracted from delta."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0 and self.steps >= 1):
@@ -89,15 +88,15 @@ class ReleaseEvent:
 
     @property
     def exposure(self) -> float:
-        """Of one update by all its openings together (:mod:`securefl.methods.privacy.exposure`)."""
+        """Exposure of one update by all its openings (:mod:`securefl.methods.privacy.exposure`)."""
         return fresh_exposure(self.survivors) if self.leverage is None else self.leverage
 
     @property
     def multiplier(self) -> float:
-        """Noise multiplier of the one Gaussian release that equals all openings of one update; 0 if exposed.
+        """Noise multiplier of the Gaussian release equal to all openings of one update; 0 if exposed.
 
-        That of add-remove: what an opened sum carries, over the norm bound. R openings are one release, so
-        that sampling amplifies it once.
+        The add-remove multiplier: the noise of an opened sum over the norm bound. R openings are one release,
+        so sampling amplifies it once.
         """
         return self.noise_multiplier / (math.sqrt(self.exposure) * (1 + self.mu_slack))
 
@@ -107,10 +106,10 @@ class ReleaseEvent:
         return self.batch / self.records
 
     def times(self, count: int) -> ReleaseEvent:
-        """``count`` times these steps as one event.
+        """Return ``count`` times these steps as one event.
 
         Raises:
-            UsageError: ``count`` below 1, or so many that nothing of delta is left.
+            UsageError: ``count`` below 1, or so large that no delta remains.
         """
         return replace(
             self,
@@ -120,7 +119,7 @@ class ReleaseEvent:
         )
 
     def sampling(self) -> str:
-        """The sampler in words, with rate and denominator."""
+        """Return the sampler as text, with rate and denominator."""
         match self.sampler:
             case "none":
                 drawn = "no sampling"

@@ -1,8 +1,8 @@
-"""Randomised response: a choice among k that is told, as pure differential privacy of the whole data set.
+"""Randomised response: a choice among k that is sent, with pure differential privacy of the whole data set.
 
-Whoever prefers one of k options names it with probability e^eps / (e^eps + k - 1), and each other one with
-1 / (e^eps + k - 1) (Warner 1965; for k options Kairouz et al. 2014, the best that any mechanism does for
-small k). Whatever the data are, no answer is more than e^eps times as likely as under other data.
+The preferred one of k options is sent with probability e^eps / (e^eps + k - 1), each other one with 1 /
+(e^eps + k - 1) (Warner 1965; for k options Kairouz et al. 2014, optimal for small k). No answer is more than
+e^eps times as likely as under any other data.
 """
 
 import math
@@ -16,31 +16,31 @@ _DRAW_BYTES = 16
 
 
 def truthful_weight(epsilon: float) -> int:
-    """Weight of the true option where each other one has 2^32: e^epsilon of that, never rounded up.
+    """Return the weight of the true option, e^epsilon 2^32 rounded down; each other one has 2^32.
 
     Raises:
         UsageError: epsilon is not in (0, 20].
     """
     if not 0 < epsilon <= MAX_CHOICE_EPSILON:
         raise UsageError(f"randomised response with epsilon {epsilon}")
-    # The exponential is right to 2^-52; what is taken off is more than it can be too large by.
+    # The exponential is accurate to 2^-52; the factor subtracts more than its possible excess.
     return max(_UNIT, math.floor(math.exp(epsilon) * (1 - 2.0**-50) * _UNIT))
 
 
 def truth_probability(epsilon: float, options: int) -> float:
-    """P(the answer is the true option)."""
+    """Return P(the answer is the true option)."""
     weight = truthful_weight(epsilon)
     return weight / (weight + (options - 1) * _UNIT)
 
 
 def randomised_response(preferred: int, options: int, epsilon: float, entropy: Entropy) -> int:
-    """Answer for one of ``options``, exact on integers: the answers' odds are 2^32 to the truthful weight.
+    """Return an answer among ``options``, exact on integers: the odds are 2^32 to the truthful weight.
 
     Args:
         preferred: the true option, from 0.
-        options: how many there are, >= 1.
+        options: number of options, >= 1.
         epsilon: of this answer, in (0, 20].
-        entropy: drawn from until a number is within a multiple of all weights, nearly always once.
+        entropy: source of the draws; rejection sampling, nearly always one draw.
 
     Raises:
         UsageError: no such option, or an epsilon out of range.

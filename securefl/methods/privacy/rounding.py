@@ -1,15 +1,13 @@
-"""Rounding to integers that keeps the L2 norm of a vector bounded (step 4, where there is privacy noise).
+"""Rounding to integers that keeps the L2 norm of a vector bounded (step 4, with privacy noise).
 
-Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, and the noise would have to cover
-that worst case. Conditional rounding rounds again until the norm stays below a bound that nearly every
-rounding meets.
+Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, and noise would have to cover that
+worst case. Conditional rounding repeats until the norm is within a bound that nearly every rounding meets.
 
-What it proves: the *rounded vector* is bounded, which is the sensitivity when a whole vector is added to or
-taken from a sum (client-level privacy; twice that when one is replaced). It does **not** bound the distance
-between the roundings of two neighbouring vectors, as record-level privacy needs: there, round without a
-condition, and take :attr:`BoundedRounding.sensitivity` of the record's bound with a ``beta`` that is added
-to delta in every release (two vectors rounded with the same offsets differ by a stochastic rounding of
-their difference).
+It bounds the *rounded vector*: the sensitivity if a whole vector is added to or removed from a sum
+(client-level privacy; twice that if one is replaced). It does **not** bound the distance between the
+roundings of two neighbouring vectors, as record-level privacy needs. There, round without a condition. Take
+:attr:`BoundedRounding.sensitivity` of the record's bound, with a ``beta`` that is added to delta in every
+release. (Two vectors rounded with the same offsets differ by a stochastic rounding of their difference.)
 """
 
 import math
@@ -23,7 +21,7 @@ from securefl.base.errors import UsageError
 from securefl.methods import encoding
 
 DEFAULT_BETA = math.exp(-0.5)
-"""The choice of Kairouz et al. 2021: the bound on the norm grows by little, and so does the bias."""
+"""Choice of Kairouz et al. 2021: both the norm bound and the bias grow little."""
 
 MAX_BETA = 0.75
 
@@ -38,11 +36,11 @@ _CLIP_SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class BoundedRounding:
-    """Rounding of vectors of L2 norm at most ``norm``, so that it is at most ``sensitivity`` afterwards.
+    """Rounding of vectors of L2 norm at most ``norm`` to integer vectors of norm at most ``sensitivity``.
 
     With c = ``norm`` and d = ``dim`` the squared bound is the smaller of (c + sqrt(d))^2, which no rounding
-    exceeds, and c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2), which one rounding exceeds with a probability
-    of at most ``beta``.
+    exceeds, and c^2 + d/4 + sqrt(2 ln(1/beta)) (c + sqrt(d)/2), which a rounding exceeds with probability at
+    most ``beta``.
 
     Source: Kairouz et al. 2021 (arXiv 2102.06387), theorem 1, in units of the granularity.
 
@@ -52,7 +50,8 @@ class BoundedRounding:
     """
 
     norm: float
-    """Bound c of the vector before rounding, steps. It is taken as 1e-12 larger, since clipping rounds."""
+    """Bound c of the vector before rounding, steps. It is increased by a relative 1e-12, since clipping
+    rounds."""
     dim: int
     beta: float = DEFAULT_BETA
 
@@ -70,34 +69,33 @@ class BoundedRounding:
 
     @property
     def squared(self) -> int:
-        """The largest squared norm that a rounded vector may have: an integer, as the squared norms are."""
+        """Largest squared norm of a rounded vector, an integer."""
         norm, root = self.norm * (1 + _CLIP_SLACK), math.sqrt(self.dim)
         spread = math.sqrt(2 * math.log(1 / self.beta)) * (norm + root / 2)
         return math.floor(min((norm + root) ** 2, norm**2 + self.dim / 4 + spread))
 
     @property
     def sensitivity(self) -> float:
-        """L2 norm, in steps, that a rounded vector never exceeds (the float above the square root)."""
+        """Largest L2 norm, steps, of a rounded vector (the float above the square root)."""
         return math.nextafter(math.sqrt(self.squared), math.inf)
 
     @property
     def tries(self) -> int:
-        """Roundings before giving up: the fewest n with beta^n <= 2^-64."""
+        """Number of tries: the smallest n with beta^n <= 2^-64."""
         return math.ceil(GIVE_UP_BITS * math.log(2) / math.log(1 / self.beta))
 
     def round(self, values: F64, entropy: Entropy) -> I64:
-        """Each coordinate to a neighbouring integer; the squared norm of the result is at most ``squared``.
+        """Round each coordinate to a neighbouring integer; the squared norm is at most ``squared``.
 
-        Draws fresh randomness and rounds without bias until the bound holds. Should ``tries`` roundings in
-        a row fail, the coordinates are rounded towards zero, which lengthens nothing: the bound always
-        holds, and only this one vector's error, up to sqrt(d), is larger. The condition makes the result
-        biased by at most sqrt(d) beta / (1 - beta) in L2 norm (usually by far less: ``beta`` is a loose
-        bound).
+        Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings in a row
+        fail, rounds towards zero, which lengthens no vector: the bound always holds, and only the error of
+        this vector, up to sqrt(d), is larger. The condition biases the result by at most sqrt(d) beta / (1 -
+        beta) in L2 norm, usually by far less, since ``beta`` is a loose bound.
 
-        How many tries were needed depends on the data and may be guessed from the time; it is not returned.
+        Hazard: the number of tries depends on the data, and the time may reveal it; it is not returned.
 
         Args:
-            values: f64 ``(dim,)``, steps, of norm at most ``norm``. It is never written to.
+            values: f64 ``(dim,)``, steps, of norm at most ``norm``. Not modified.
             entropy: 32 bytes are drawn for each try.
 
         Raises:

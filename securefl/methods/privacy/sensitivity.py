@@ -1,20 +1,21 @@
-"""Sensitivity: how far one unit moves the integers that a party adds its noise to.
+"""Sensitivity: the most by which one unit changes the integers to which a party adds its noise.
 
-Lengths are in steps: 1 step = 2^-scale_bits of the parameters' own unit.
+Lengths are in steps: 1 step = 2^-scale_bits of the parameters' unit.
 
 **Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
-projections, which bring no two vectors further apart, and all weights are 1. The gradients of the other
-records are the same with and without one record, to the last bit: each has a row of its own in tensors of a
-fixed size (docs/adr/0013-per-example-gradients.md). The sum is in double precision. So one record moves the
-vector before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with the bound e of
-:func:`sum_error` for k records. Batches of more than k records have probability beta. Rounded with the same
-secret offsets, two such vectors differ by a stochastic rounding of their difference, whose norm is within the
-bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` except with probability beta, too. Both
-come off delta in each release; twice under replace-one and with batches of fixed size, in which a record that
-is drawn displaces another: there two differences count.
+projections, which never increase distances, and all weights are 1. The gradients of the other records are the
+same with and without one record, to the last bit: each has its own row in tensors of a fixed size
+(docs/adr/0013-per-example-gradients.md). The sum is in double precision. So one record moves the vector
+before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with the bound e of
+:func:`sum_error` for k records. Batches of more than k records have probability beta.
 
-**Party level.** The whole update is clipped to c, and rounded until it keeps to the same bound. A public
-weight of at most 1 makes it no longer.
+Rounded with the same secret offsets, two such vectors differ by a stochastic rounding of their difference.
+Its norm is within the bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` except with
+probability beta, too. Both probabilities are subtracted from delta in each release. They count twice under
+replace-one, and with fixed-size batches, in which a drawn record displaces another.
+
+**Party level.** The whole update is clipped to c, and rounded until it is within the same bound. A public
+weight of at most 1 does not lengthen it.
 """
 
 import math
@@ -27,31 +28,31 @@ from securefl.methods.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedR
 from securefl.scenario import Scenario
 
 LOST_SHARE = 1e-3
-"""Share of delta that rounding beyond the bound, and batches beyond what is reckoned with, may take over the
-whole run (record level): half of it each."""
+"""Share of delta for rounding beyond the bound and for oversized batches over the whole run (record
+level), half of it each."""
 
 OVERFULL = 2.0**-64
 """Probability that a batch has more records than slots."""
 
 RARE = 1e-9
-"""Probability that an honest party's signal is larger than checks allow for, each time."""
+"""Probability that an honest party's signal exceeds the allowance of checks, each time."""
 
 
 def planned_releases(scenario: Scenario) -> int:
-    """Updates that a party releases if it takes part in every round."""
+    """Return the number of updates that a party releases if it takes part in every round."""
     return scenario.stop.rounds * clustering.works_of(scenario.clustering)
 
 
 def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:
-    """The bound on what one unit adds, before rounding and after it.
+    """Return the bound on the contribution of one unit, before and after rounding.
 
     Args:
-        scenario: with a unit, and with a delta that is a number.
+        scenario: with a unit, and with a numeric delta.
         length: d.
-        scale_bits: instead of the scenario's.
+        scale_bits: default: the scenario's.
 
     Returns:
-        None where such vectors are longer than 2^30 steps.
+        None if such vectors are longer than 2^30 steps.
     """
     bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
     beta = DEFAULT_BETA
@@ -64,7 +65,7 @@ def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) 
 
 
 def lost_in_rounding(scenario: Scenario) -> float:
-    """Probability per release that rounding or the batch exceeds its bound; comes off delta."""
+    """Return P(rounding or a batch exceeds its bound) per release; it is subtracted from delta."""
     dp = scenario.training.dp_sgd
     overfull = OVERFULL if dp is not None and dp.sampler == "poisson" else 0.0
     lost = _lost_share(scenario)
@@ -80,17 +81,17 @@ def _lost_share(scenario: Scenario) -> float:
 
 
 def _differences(scenario: Scenario) -> int:
-    """The distance of neighbouring batches in records' lengths; beta counts for each of them."""
+    """Return the distance of neighbouring batches in records' lengths; beta counts for each."""
     dp = scenario.training.dp_sgd
     displaces = dp is not None and dp.sampler == "fixed-size"
     return 2 if displaces else SENSITIVITY[scenario.privacy.relation]
 
 
 def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
-    """Bound on the L2 norm of what one honest party uploads before the noise, steps.
+    """Return a bound on the L2 norm of one honest party's upload before the noise, steps.
 
-    Record level: of its largest batch, whose size under Poisson sampling, and whose rounding, exceed what is
-    taken here with a probability of at most 2e-9 each time.
+    Record level: for its largest batch. Its size under Poisson sampling, or its rounding, exceeds the bound
+    with a probability of at most 2e-9 each time.
     """
     privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
     if privacy.unit == "party" or dp is None:
@@ -103,10 +104,10 @@ def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
 
 
 def _most_drawn(batch: int, beta: float) -> int:
-    """A size that Poisson batches of so many expected records exceed with a probability of at most ``beta``.
+    """Return a size that Poisson batches of mean ``batch`` exceed with probability at most ``beta``.
 
-    Whatever number of records a party draws them from: Chernoff's bound for a Poisson variable,
-    P(at least k) <= exp(-(k ln(k / b) - k + b)), which no binomial one of this mean exceeds.
+    Holds for any number of records: Chernoff's bound for a Poisson variable, P(at least k) <= exp(-(k ln(k /
+    b) - k + b)), also holds for every binomial variable of this mean.
     """
     most = batch
     while (most + 1) * math.log((most + 1) / batch) - (most + 1) + batch < -math.log(beta):
@@ -117,8 +118,8 @@ def _most_drawn(batch: int, beta: float) -> int:
 def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int:
     """Return the number of slots of a batch.
 
-    The rows of examples in training are drawn among as many slots. A larger batch has other laws of rows with
-    and without one record; it is drawn with a probability of at most :data:`OVERFULL`.
+    Rows of examples in training are drawn among the slots. In a larger batch, the law of the rows would
+    depend on the presence of one record; its probability is at most :data:`OVERFULL`.
 
     Args:
         sampler: of the batch.
@@ -128,21 +129,21 @@ def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int
 
 
 def sum_error(records: int, length: int, *, carried: bool) -> float:
-    """Return how much further than C / b one record may move the computed sum, over C / b.
+    """Return the excess of the change of the computed sum by one record over C / b, relative to C / b.
 
-    With u = 2^-53 and k records, the sum has k terms, of which none is longer than C / b but for 6 u. Each
-    number of a term takes part in at most 2 k additions, its carry's included, and in 6 other operations.
-    So a computed sum is off by (2 k + 6) u times the lengths of all terms, in whatever order it adds, but for
-    terms of a higher order (Higham 2002, sections 3.1 and 4.2); and two sums are off by twice that.
+    With u = 2^-53 and k records, the sum has k terms, none longer than (1 + 6 u) C / b. Each number of a term
+    takes part in at most 2 k additions, its carry's included, and in 6 other operations. So a computed sum is
+    off by (2 k + 6) u times the lengths of all terms in any order of addition, up to terms of a higher order
+    (Higham 2002, sections 3.1 and 4.2). Two sums are off by twice that.
 
     Without a carry, the lengths of the terms are at most k C / b together. With a carry a term has two parts,
-    whose sum is as short, while each may be long: the carry may nearly cancel the gradient. But the length
-    that divides both is at least sqrt((d + 4) 2^-52) times theirs
+    whose sum is as short, but each may be long: the carry may nearly cancel the gradient. The length that
+    divides both is at least sqrt((d + 4) 2^-52) times theirs
     (:class:`securefl.training.dpsgd.bounded.BoundedSums`). So the parts are no longer than 2^26 / sqrt(d + 4)
     times C / b.
 
-    A clip of the update divides by a computed length, which is off by d u / 2 at most. That scales each of
-    the two sums, of length k C / b, by a factor that is off by as much.
+    A clip of the update divides by a computed length, which is off by at most d u / 2. That scales each of
+    the two sums, of length k C / b, by a factor with the same error.
 
     Args:
         records: k, of the batch, at least 1.
@@ -154,7 +155,10 @@ def sum_error(records: int, length: int, *, carried: bool) -> float:
 
 
 def _norm(scenario: Scenario, length: int, beta: float) -> float:
-    """The bound before rounding in the parameters' own unit; record level: exceeded with probability beta."""
+    """Return the bound before rounding, in the parameters' unit.
+
+    At record level it is exceeded with probability ``beta``.
+    """
     dp, clip = scenario.training.dp_sgd, scenario.encoding.clip
     if scenario.privacy.unit == "record" and dp is not None:
         batch = scenario.training.batch_size

@@ -1,7 +1,7 @@
-"""Settling an epsilon into numbers that everybody shares: multiplier, delta, records and releases.
+"""Conversion of an epsilon into numbers that all parties share: multiplier, delta, records and releases.
 
-Whoever starts a run settles its scenario once; all others check it. What comes out is signed by all parties
-as part of the configuration, and no party needs an accountant to draw its noise.
+The party that starts a run settles its scenario once; all others check it. All parties sign the result as
+part of the configuration, and no party needs an accountant to draw its noise.
 """
 
 import dataclasses
@@ -25,27 +25,27 @@ from securefl.methods.privacy.table import WORST_ERROR, added_delta
 from securefl.scenario import Scenario
 
 RESERVE = 2.0**-50
-"""Distance of a draw from its law that is reckoned with where it costs next to nothing, though tables are far
-closer: earlier ones were not, and scenarios keep the multipliers that they were settled with."""
+"""Distance of a draw from its law assumed if its cost is negligible. Tables are far closer now, but the
+value keeps the multipliers of scenarios settled with earlier ones."""
 
 SHARE = 100
-"""Part of delta, 1 / SHARE at most, that the distance of all draws may take."""
+"""Inverse of the largest part of delta for the distance of all draws."""
 
 
 def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
-    """The scenario with all of ``[privacy]`` written out; settling it again changes nothing.
+    """Return the scenario with all of ``[privacy]`` explicit; settling it again changes nothing.
 
     Args:
         scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
         length: d, parameters of the model.
-        fewest: records of the party with the fewest; None where nobody has counted them.
+        fewest: records of the smallest party; None if unknown.
 
     Returns:
-        It with ``multiplier``, ``delta``, ``records`` and, with a budget, ``releases``. ``epsilon`` has
-        become the budget.
+        The scenario with ``multiplier``, ``delta``, ``records`` and, with a budget, ``releases``. ``epsilon``
+        becomes the budget.
 
     Raises:
-        ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing where it is needed.
+        ConfigError: batch, delta, budget or noise do not fit; or dp_accounting is needed and missing.
     """
     if scenario.privacy.unit == "none":
         return scenario
@@ -56,7 +56,7 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
         limit = privacy.epsilon if privacy.budget is None else privacy.budget
         privacy = replace(privacy, multiplier=multiplier, epsilon=None, budget=limit)
     budget, releases = privacy.budget, privacy.releases
-    # Releases that somebody else worked out are for check_budget to judge.
+    # check_budget judges a number of releases that another party computed.
     if budget is not None and releases is None:
         bare = replace(scenario, privacy=replace(privacy, budget=None))
         releases = allowed_releases(
@@ -68,10 +68,10 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
 
 
 def check_budget(scenario: Scenario, length: int) -> None:
-    """Refuse a settled scenario whose releases take more than its budget: a party's own check of the others.
+    """Check that the releases of a settled scenario keep to its budget: each party's check of the others.
 
     Raises:
-        ConfigError: they do, or dp_accounting is missing.
+        ConfigError: they exceed it, or dp_accounting is missing.
     """
     mechanism, budget = mechanism_of(scenario, length), scenario.privacy.budget
     if mechanism is None or budget is None or not mechanism.allowed:
@@ -88,10 +88,10 @@ def check_budget(scenario: Scenario, length: int) -> None:
 
 
 def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str = "privacy.budget") -> int:
-    """The number of releases within ``budget``, at most ``most``; ``path``: where the budget was given.
+    """Return the number of releases within ``budget``, at most ``most``; errors name ``path``.
 
     Raises:
-        ConfigError: not even one does, or dp_accounting is missing.
+        ConfigError: one release exceeds it, or dp_accounting is missing.
     """
 
     def spent(count: int) -> float:
@@ -117,14 +117,14 @@ def allowed_releases(mechanism: Mechanism, budget: float, most: int, path: str =
 
 
 def _spent(mechanism: Mechanism, count: int, budget: float) -> float:
-    """The epsilon of so many releases; above ``budget`` the smaller of both accountants' bounds."""
+    """Return the epsilon of ``count`` releases; above ``budget`` the smaller of both accountants' bounds."""
     event = mechanism.event.times(count)
     found = accountant.epsilon((event,), mechanism.delta)
     return found if found <= budget else min(found, accountant.epsilon((event,), mechanism.delta, "rdp"))
 
 
 def _with_units(scenario: Scenario, fewest: int | None) -> Scenario:
-    """The scenario with its number of records and its delta."""
+    """Return the scenario with its number of records and its delta."""
     privacy, units = scenario.privacy, scenario.parties
     if privacy.unit == "record":
         units = _records(scenario, fewest)
@@ -163,7 +163,7 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
 
 
 def _calibrate(scenario: Scenario, length: int, target: float) -> float:
-    """The multiplier that keeps ``target`` over all planned releases."""
+    """Return the multiplier that keeps ``target`` over all planned releases."""
     privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
     rounding = sensitivity.rounding_of(scenario, length)
     if rounding is None:
@@ -176,7 +176,7 @@ def _calibrate(scenario: Scenario, length: int, target: float) -> float:
     slack = _slack(scenario, length, target, delta)
     plain = dataclasses.replace(plain_release(scenario), delta_slack=slack).times(planned)
     sigma, _ = calibration.calibrate(plain, target, delta, privacy.accountant, path="privacy.epsilon")
-    # The slack falls with more noise, so that of less noise is enough.
+    # The slack decreases with more noise, so that of the smaller noise is enough.
     sigma *= 1 + laws.mu_slack(max(laws.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
     sigma = quantile_clip.of_updates(scenario, sigma)
     _check_within_tables(scenario, length, plain, sigma)
@@ -196,14 +196,14 @@ def _calibrate(scenario: Scenario, length: int, target: float) -> float:
 
 
 def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:
-    """Refuse an epsilon for whose noise no scale has tables, and say which one would do.
+    """Reject an epsilon for whose noise no scale has tables.
 
     Raises:
-        ConfigError: names the epsilon.
+        ConfigError: names an epsilon that fits.
     """
     limits = multipliers_of(scenario, length)
     if limits is None or limits[0] <= sigma <= limits[1]:
-        # Within, another scale may do: what makes the noise says which.
+        # Another scale may fit; mechanism_of names it.
         return
     privacy, most = scenario.privacy, sigma > limits[1]
     edge = limits[1] if most else limits[0] / (1 + laws.mu_slack(laws.MIN_VARIANCE))
@@ -224,24 +224,24 @@ def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, s
 
 
 def _upwards(found: float) -> str:
-    """An epsilon a trifle above, with three digits."""
+    """Return a slightly larger epsilon with three digits."""
     unit = 10.0 ** (math.floor(math.log10(found)) - 2)
     return f"{math.ceil(1.002 * found / unit) * unit:.3g}"
 
 
 def _downwards(found: float) -> str:
-    """One a trifle below."""
+    """Return a slightly smaller epsilon with three digits."""
     unit = 10.0 ** (math.floor(math.log10(found)) - 2)
     return f"{math.floor(0.998 * found / unit) * unit:.3g}"
 
 
 def _slack(scenario: Scenario, length: int, target: float, delta: float) -> float:
-    """Distance of one release's noise from its law, as much as is reckoned with before the noise is known.
+    """Return the distance of one release's noise from its law assumed before the noise is known.
 
     Raises:
-        ConfigError: the distance of all releases takes more of delta than it may.
+        ConfigError: the distance of all releases exceeds its share of delta.
     """
-    # Noise of h parties counts, and each may draw several parts.
+    # The noise of h parties counts, and each may draw several components.
     sums, planned, most = scenario.secure_sum, sensitivity.planned_releases(scenario), delta / SHARE
     reserved = RESERVE * length * sums.min_survivors
     if added_delta(Fraction(reserved) * planned, target) <= most:
@@ -259,10 +259,10 @@ def _slack(scenario: Scenario, length: int, target: float, delta: float) -> floa
 
 
 def _delta_of(scenario: Scenario) -> float:
-    """The delta of a scenario that has one.
+    """Return the delta of a scenario that has one.
 
     Raises:
-        UsageError: it is still to be worked out.
+        UsageError: delta is not settled yet.
     """
     if scenario.privacy.delta == "auto":
         raise UsageError("delta is not known yet")

@@ -1,6 +1,6 @@
-"""Epsilon by number of releases, for reports of every round, and the ledger of what each party has spent.
+"""Epsilon by number of releases for reports, and the ledger of each party's releases.
 
-A guarantee: an epsilon together with everything without which it says nothing.
+A guarantee is an epsilon together with all its assumptions.
 """
 
 import math
@@ -18,21 +18,20 @@ from securefl.methods.privacy.composition import Accountant
 from securefl.methods.privacy.mechanism import Mechanism
 
 NO_GUARANTEE = "none"
-"""What to print instead of an epsilon where nothing is guaranteed, as with seeded entropy."""
+"""Text in place of an epsilon without a guarantee, as with seeded entropy."""
 
 
 def describe_epsilon(epsilon: float, event: release.ReleaseEvent, delta: float) -> str:
-    """An epsilon of releases like ``event`` in one line, with what it is an epsilon of."""
+    """Return a one-line description of an epsilon of releases like ``event``."""
     what = f"{event.unit} level, {event.relation}, {event.sampling()}"
     return f"epsilon {epsilon:.4g} at delta {delta:.3g} ({what})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy of all that a party has released.
+    """(epsilon, delta)-differential privacy of all releases of a party.
 
-    ``epsilon`` (by privacy loss distributions) and ``epsilon_rdp`` are two upper bounds of the same; the
-    former is the one to quote.
+    ``epsilon`` (by privacy loss distributions) and ``epsilon_rdp`` bound the same value; quote ``epsilon``.
     """
 
     epsilon: float
@@ -41,16 +40,16 @@ class Guarantee:
     unit: release.Unit
     relation: release.Relation
     samplers: tuple[str, ...]
-    """Each kind of sampling in words."""
+    """Text for each kind of sampling."""
     steps: int
-    """Releases, of all kinds together."""
+    """Number of releases of all kinds."""
     colluders: int | None = None
-    """Cluster mates whose noise does not count; None where no mate's does."""
+    """Number of cluster mates whose noise does not count; None if no mate's noise counts."""
     failure: float = 0.0
-    """Probability, at most, that more of the party's mates do, in some round of the run."""
+    """Upper bound on the probability that, in some round, more mates collude or add no noise."""
 
     def __str__(self) -> str:
-        """One line; the word "none" without a finite epsilon."""
+        """Return one line; the word "none" without a finite epsilon."""
         if not math.isfinite(self.epsilon):
             return NO_GUARANTEE
         other = f"{self.epsilon_rdp:.4g}" if math.isfinite(self.epsilon_rdp) else NO_GUARANTEE
@@ -60,7 +59,7 @@ class Guarantee:
 
     @property
     def kind(self) -> str:
-        """The kind of its epsilon: delta, unit, relation and sampling."""
+        """Kind of the epsilon: delta, unit, relation and sampling."""
         sampling = " and ".join(self.samplers) or "nothing released"
         return f"at delta {self.delta:.3g}: {self.unit} level, {self.relation}, {sampling}"
 
@@ -78,8 +77,8 @@ class Guarantee:
 class Ledger:
     """All release events of one party.
 
-    In a run all events of a party are alike and known before it (docs/adr/0017). So what a party compares
-    before it releases anything is their number (:mod:`securefl.protocol.round.shared.budget`).
+    In a run all events of a party are alike and known in advance (docs/adr/0017). So before a release a party
+    compares only their number (:mod:`securefl.protocol.round.shared.budget`).
     """
 
     unit: release.Unit
@@ -89,7 +88,7 @@ class Ledger:
     events: tuple[release.ReleaseEvent, ...] = ()
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
-        """Spent so far, at the ledger's delta.
+        """Return the epsilon spent so far, at the ledger's delta.
 
         Raises:
             ConfigError: dp_accounting is missing.
@@ -97,10 +96,11 @@ class Ledger:
         return epsilon(self.events, self.delta, accountant)
 
     def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
-        """The guarantee of what has been spent, with its assumptions.
+        """Return the guarantee of all releases so far, with its assumptions.
 
         Args:
-            colluders: cluster mates whose noise the events do not count; None where they count no mate's.
+            colluders: number of cluster mates whose noise the events do not count; None if they count no
+                mate's.
             failure: probability that a cluster has more of them.
 
         Raises:
@@ -120,21 +120,21 @@ class Ledger:
 
 
 EXACT_UP_TO = 64
-"""Each number of releases up to this one has an epsilon of its own."""
+"""Largest number of releases up to which each number has its own epsilon."""
 
 _GROWTH = 1.03
-"""Beyond, one for each group of numbers, which are at most so far apart."""
+"""Ratio between the numbers that have an epsilon, beyond :data:`EXACT_UP_TO`."""
 
 
 class Spending:
-    """Epsilon spent by one party that releases again and again.
+    """Epsilon spent by one party that releases repeatedly.
 
-    All numbers share one discretisation, the one that is fine enough for ``most`` releases, so that a number
-    more costs milliseconds. A coarse grid only adds to epsilon.
+    All numbers share the discretisation that is fine enough for ``most`` releases, so another number costs
+    milliseconds. A coarse grid only adds to epsilon.
 
     Args:
         mechanism: of every release.
-        most: releases that are planned.
+        most: number of planned releases.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -147,7 +147,7 @@ class Spending:
         self._known: dict[int, float] = {0: 0.0}
 
     def after(self, releases: int) -> float:
-        """At least the epsilon of so many releases, by privacy loss distributions."""
+        """Return an upper bound on the epsilon of ``releases`` releases, by privacy loss distributions."""
         count = _rounded_up(releases)
         if count not in self._known:
             event = self._mechanism.event.times(count)
@@ -156,13 +156,13 @@ class Spending:
 
 
 def ledger_of(mechanism: Mechanism, releases: int) -> Ledger:
-    """The ledger of a party that has released so often: one event for each."""
+    """Return the ledger of a party with ``releases`` releases: one event for each."""
     event = mechanism.event
     return Ledger(unit=event.unit, relation=event.relation, delta=mechanism.delta, events=(event,) * releases)
 
 
 def _rounded_up(releases: int) -> int:
-    """The smallest number of a fixed series that is not below ``releases``; epsilon grows with the number."""
+    """Return the smallest number of a fixed series that is >= ``releases``; epsilon grows with the number."""
     if releases <= EXACT_UP_TO:
         return releases
     group = math.ceil(math.log(releases / EXACT_UP_TO) / math.log(_GROWTH) - 1e-9)

@@ -1,27 +1,25 @@
-"""Sampling of integer noise: one secret word, one look-up in a table of integer thresholds (step 5).
+"""Sampling of integer noise: one secret word and one look-up in a table of integer thresholds (step 5).
 
 Floating-point noise leaks through the gaps of its grid (Mironov 2012, "On significance of the least
-significant bits for differential privacy"); this noise is an integer from the start, and its law is known
-exactly: every probability is a multiple of 2^-128.
+significant bits for differential privacy"). This noise is an integer, and its law is known exactly: every
+probability is a multiple of 2^-128.
 
-A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}, where T_k is
-P(|X| <= k) * 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and the first
-63 of the bits are its others, u. They decide unless some T_k begins with the same 63, which happens in one of
-10^14 draws or more rarely; only there the further 64 are read, from a stream with a key of its own. The
-leading 16 bits of u name the magnitude, unless thresholds begin with them; there it is found by bisection.
+A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is P(|X|
+<= k) * 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other 63
+bits, u, are the first of the 127. They decide unless some T_k begins with the same 63, which happens in one
+of 10^14 draws or more rarely. Only then the other 64 are read, from a stream with its own key. The leading 16
+bits of u determine the magnitude, unless thresholds begin with them; then a bisection does.
 
-Why so many bits: a draw's distance from the law counts once for each coordinate and release, times
-1 + e^epsilon. With 63 it was 2^-50, for 10^8 draws and epsilon = 8 thirty times a delta of 10^-5.
+The reason for 127 bits: a draw's distance from the law counts once for each coordinate and release, times 1 +
+e^epsilon. With 63 bits it would be 2^-50: for 10^8 draws and epsilon = 8, thirty times a delta of 10^-5.
 
-Hazard: the time does not depend on single draws, but on how many of a block are found by bisection (0.03 to
-17 % of the law), and the addresses that are read depend on the draws. This is no constant-time code for a
-machine that is shared with the adversary.
+Hazard: this is not constant-time code. The time does not depend on single draws, but on the number of
+bisections in a block (0.03 to 17 % of the law), and the addresses read depend on the draws. Do not share the
+machine with the adversary.
 
-The cost of sampled noise that differs from the law in the proof.
-
-Privacy is proved for a law; a table draws from a law close to it. If all draws together are at statistical
-distance tau from the proof's, an (epsilon, delta) guarantee holds with delta + (1 + e^epsilon) tau instead:
-each of the two neighbouring inputs loses tau, one of them behind the factor e^epsilon.
+Cost of the distance: privacy is proved for a law, and a table draws from a law close to it. If all draws
+together are at statistical distance tau from the proof's law, an (epsilon, delta) guarantee holds with delta
++ (1 + e^epsilon) tau. Each of the two neighbouring inputs loses tau, one of them multiplied by e^epsilon.
 """
 
 import functools
@@ -41,28 +39,28 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.methods.privacy import laws
 
 MIN_STD = 4.0
-"""Smallest standard deviation in steps: from here on the bounds for sums of discrete noise are negligible."""
+"""Smallest standard deviation, steps, from which on the bounds for sums of discrete noise are negligible."""
 
 MAX_STD = 4096.0
-"""Largest standard deviation in steps: the table has 54,000 thresholds (900 kB)."""
+"""Largest standard deviation, steps: the table has 54,000 thresholds (900 kB)."""
 
 BLOCK = 1 << 14
-"""Draws looked up at a time: the temporaries stay in the second-level cache."""
+"""Number of draws per block, whose temporaries stay in the second-level cache."""
 
 WORST_ERROR = 2.0**-113
-"""At least the distance of any table from its law."""
+"""Upper bound on the distance of any table from its law."""
 
 _WORD_BITS = 63
 _FURTHER_BITS = 64
 _FURTHER = "noise, further bits"
 _SLOT_BITS = 16
 _UNSETTLED = 2**16 - 1
-"""Instead of a magnitude, of which none is so large."""
+"""Marker in place of a magnitude; no magnitude is as large."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseTable:
-    """The law of one draw, as made by :func:`noise_table`."""
+    """Law of one draw, made by :func:`noise_table`."""
 
     law: laws.NoiseLaw
     std: float
@@ -71,15 +69,15 @@ class NoiseTable:
     """The first 63 bits of T_0 <= T_1 <= ... < 2^127, read-only. P(|draw| <= k) = T_k / 2^127, and 1 from
     ``largest`` on."""
     further: U64
-    """The other 64 of each."""
+    """The last 64 bits of each threshold."""
     table_error: Fraction
-    """At least the statistical (total variation) distance between one draw and the true law."""
+    """Upper bound on the statistical (total variation) distance between one draw and the true law."""
     _settled: npt.NDArray[np.uint16]
-    """For each value of the leading bits of u: the magnitude, or that it depends on the others."""
+    """For each value of the leading bits of u: the magnitude, or a marker if it depends on the other bits."""
 
     @property
     def largest(self) -> int:
-        """The largest magnitude of a draw, steps: for the proof that sums do not wrap in the ring."""
+        """Largest magnitude of a draw, steps; used to prove that sums do not wrap in the ring."""
         return int(self.leading.size)
 
     @property
@@ -89,10 +87,10 @@ class NoiseTable:
         return [(first << _FURTHER_BITS) | rest for first, rest in pairs]
 
     def sample(self, size: int, entropy: Entropy) -> I64:
-        """Independent draws, i64 ``(size,)``, steps.
+        """Return independent draws, i64 ``(size,)``, steps.
 
         Args:
-            size: how many, >= 0.
+            size: number of draws, >= 0.
             entropy: 32 bytes are drawn, the key of :meth:`from_key`.
 
         Raises:
@@ -101,13 +99,13 @@ class NoiseTable:
         return self.from_key(entropy.draw(prg.KEY_BYTES), size)
 
     def from_key(self, key: bytes, size: int) -> I64:
-        """The draws that a key of 32 bytes gives, i64 ``(size,)``, steps.
+        """Return the draws of a 32-byte key, i64 ``(size,)``, steps.
 
-        It makes an AES-256-CTR stream of ``size`` words; another of as many, under a key derived from it, has
+        An AES-256-CTR stream under the key gives ``size`` words; a second stream, under a derived key, gives
         the further bits.
 
         Raises:
-            UsageError: a negative size, or no such key.
+            UsageError: a negative size, or an invalid key.
         """
 
         def more() -> U64:
@@ -116,12 +114,12 @@ class NoiseTable:
         return self.from_words(prg.expand(key, size, np.uint64), more)
 
     def from_words(self, words: U64, more: Callable[[], U64]) -> I64:
-        """The draws that uniform ``words``, u64 ``(n,)``, stand for: i64 ``(n,)``.
+        """Return the draws of uniform ``words``, u64 ``(n,)``: i64 ``(n,)``.
 
         Args:
             words: sign and first bits of each draw.
-            more: gives the further bits of all, u64 ``(n,)``; asked where the first ones decide not, the same
-                each time.
+            more: returns the further bits of all draws, u64 ``(n,)``, the same in each call; called only if
+                first bits do not decide.
 
         Raises:
             UsageError: the wrong dtype or shape.
@@ -143,8 +141,11 @@ class NoiseTable:
         return draws
 
     def _look_up(self, words: U64, out: I64) -> I64:
-        """Magnitudes by the first bits, into ``out``; where they leave it open, those of the upper end."""
-        # Every index is in range; this mode is the one that numpy does not copy for.
+        """Write magnitudes by the first bits to ``out``, and return the indices of undecided draws.
+
+        For those, ``out`` holds the upper end.
+        """
+        # Every index is in range; numpy does not copy in this mode.
         magnitudes = self._settled.take((words >> np.uint64(64 - _SLOT_BITS)).view(np.int64), mode="wrap")
         out[:] = magnitudes
         unsettled = np.flatnonzero(magnitudes == _UNSETTLED)
@@ -156,18 +157,18 @@ class NoiseTable:
         return open_
 
     def _decide(self, first: int, rest: np.uint64) -> int:
-        """The magnitude, given all bits."""
+        """Return the magnitude from all bits."""
         low, high = (int(np.searchsorted(self.leading, first, side=side)) for side in ("left", "right"))
         return low + int(np.searchsorted(self.further[low:high], rest, side="right"))
 
 
 def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> NoiseTable:
-    """The table of a law; the last few are kept.
+    """Return the table of a law, from a small cache.
 
     Args:
         law: ``skellam`` (closed under addition) or ``discrete-gaussian``.
         std: standard deviation s in steps, 4 <= s <= 4096.
-        path: the scenario's field to blame.
+        path: scenario field that errors name.
 
     Raises:
         ConfigError: ``std`` out of range.
@@ -192,14 +193,14 @@ def _build(law: laws.NoiseLaw, std: float) -> NoiseTable:
         part.flags.writeable = False
     starts = np.arange(1 << _SLOT_BITS, dtype=np.int64) << (_WORD_BITS - _SLOT_BITS)
     ends = starts + ((1 << (_WORD_BITS - _SLOT_BITS)) - 1)
-    # No threshold begins with any 63 bits of a slot that is settled, so that nothing more is asked there.
+    # No threshold begins with any 63 bits of a settled slot, so a settled slot needs no further bits.
     first, last = np.searchsorted(leading, starts, side="left"), np.searchsorted(leading, ends, side="right")
     settled = np.where(first == last, first, _UNSETTLED).astype(np.uint16)
     return NoiseTable(law, std, leading, further, error, settled)
 
 
 def _round_thresholds(true: laws.Weights) -> tuple[list[int], Fraction]:
-    """The thresholds below 2^127, and an upper bound of the distance, a multiple of 2^-192."""
+    """Return the thresholds below 2^127 and an upper bound on the distance, a multiple of 2^-192."""
     low_total = 2 * sums.exact_sum(true.low) - true.low[0]
     high_total = 2 * (sums.exact_sum(true.high) + true.beyond) - true.high[0]
     bits = _WORD_BITS + _FURTHER_BITS
@@ -211,7 +212,7 @@ def _round_thresholds(true: laws.Weights) -> tuple[list[int], Fraction]:
         cumulative += sides * low
         threshold = min(whole, ((cumulative << (bits + 1)) // low_total + 1) >> 1)
         mass, previous = threshold - previous, threshold
-        # |mass / 2^127 - sides * w_k / total|, times 2^127 total, whichever end of the brackets is the truth.
+        # |mass / 2^127 - sides * w_k / total|, times 2^127 total, for the worse end of the brackets.
         excess += max(mass * high_total - (sides * low << bits), (sides * high << bits) - mass * low_total)
         if threshold < whole:
             thresholds.append(threshold)
@@ -222,15 +223,17 @@ def _round_thresholds(true: laws.Weights) -> tuple[list[int], Fraction]:
 
 
 DELTA_SHARE = 100
-"""The summed distance must stay below delta / 100."""
+"""The summed distance must be below delta / 100."""
 
 
 def summed_distance(table: NoiseTable, draws: int) -> Fraction:
-    """At least the statistical distance of ``draws`` independent draws from the true law: it adds up.
+    """Return an upper bound on the statistical distance of ``draws`` independent draws from the true law.
+
+    Distances add up.
 
     Args:
         table: the table.
-        draws: all that the guarantee rests on: coordinates x releases x parties whose noise in a sum counts.
+        draws: all draws of the guarantee: coordinates x releases x parties whose noise in a sum counts.
 
     Raises:
         UsageError: a negative number of draws.
@@ -241,16 +244,16 @@ def summed_distance(table: NoiseTable, draws: int) -> Fraction:
 
 
 def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "privacy.delta") -> Fraction:
-    """The summed distance, refused unless it is below ``delta`` / 100.
+    """Return the summed distance, which must be below ``delta`` / 100.
 
     Args:
         table: the table.
         draws: as for :func:`summed_distance`.
         delta: of the guarantee, in (0, 1).
-        path: the scenario's field to blame.
+        path: scenario field that errors name.
 
     Raises:
-        ConfigError: the distance is not small enough, or ``delta`` is no such number.
+        ConfigError: the distance is too large, or ``delta`` is out of range.
     """
     if not 0 < delta < 1:
         raise ConfigError(path, f"delta must be between 0 and 1, not {delta:g}")
@@ -266,10 +269,10 @@ def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "pri
 
 
 def added_delta(distance: Fraction, epsilon: float) -> float:
-    """The addition to delta at this ``epsilon``: (1 + e^epsilon) ``distance``.
+    """Return the addition to delta at this ``epsilon``: (1 + e^epsilon) ``distance``.
 
     At ``distance`` = delta / 100 it is 8 % of delta at epsilon = 2, but 30 times delta at epsilon = 8.
-    Infinite if it overflows.
+    Infinite on overflow.
 
     Raises:
         UsageError: ``epsilon`` is negative or not a number.

@@ -1,21 +1,20 @@
-"""Distribution check: coordinates against the *discrete* law of the sum, for the actual survivors.
+"""Distribution checks: coordinates against the *discrete* law of the sum, for the actual survivors.
 
-Kolmogorov-Smirnov distances between the empirical distribution function and the law on the integers. The
-p-values are those of Dvoretzky, Kiefer, Wolfowitz and Massart, which hold for discrete laws as well; for
-coordinates with different signals they hold in the limit of many coordinates (the limit process has then a
-smaller covariance).
+The statistics are Kolmogorov-Smirnov distances between the empirical distribution function and the law on the
+integers. p-values follow Dvoretzky, Kiefer, Wolfowitz and Massart, which hold for discrete laws too. If
+coordinates have different signals they hold in the limit of many coordinates, where the limit process has a
+smaller covariance.
 
-A signal moves the expected distribution function. By how much at most is subtracted first:
+A signal moves the expected distribution function. The largest such shift is subtracted first:
 
-- of the coordinates themselves: P(Z + mu <= k) differs from P(Z <= k) by at most |mu| max P(Z = j). Averaged
-  over d coordinates that is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2. A
-  constant shift attains it.
-- of their **magnitudes**: there the first order cancels. P(|Z + mu| <= k) is at most P(|Z| <= k), and smaller
-  by at most mu^2 max (P(Z = j) - P(Z = j + 1)), because its second differences in mu are no less than
-  -2 max (...). So the allowance is of the order of B^2 / d instead of B / sqrt(d): next to nothing where d is
-  large.
+- **coordinates**: P(Z + mu <= k) differs from P(Z <= k) by at most |mu| max P(Z = j). The mean over d
+  coordinates is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2. A constant shift
+  attains it.
+- **magnitudes**: the first order cancels. P(|Z + mu| <= k) is at most P(|Z| <= k). It is smaller by at most
+  mu^2 max (P(Z = j) - P(Z = j + 1)), since its second differences in mu are at least -2 max (...). So the
+  allowance is of order B^2 / d instead of B / sqrt(d), negligible for large d.
 
-Hence two checks: magnitudes find noise of the wrong size or shape, coordinates what is not symmetric.
+Hence two checks: magnitudes detect noise of the wrong size or shape, coordinates detect asymmetry.
 """
 
 import math
@@ -28,18 +27,17 @@ from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum
 
 
 def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the magnitudes of the coordinates follow the law.
+    """Check the magnitudes of the coordinates against the law.
 
-    The statistic is the larger of the two one-sided distances, the allowance subtracted on the side on which
-    magnitudes are too large.
+    The statistic is the larger one-sided distance, less the allowance on the side of too large magnitudes.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -50,17 +48,17 @@ def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 def coordinates(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the coordinates follow the law.
+    """Check the coordinates against the law.
 
-    The statistic is the distance with the allowance subtracted.
+    The statistic is the distance less the allowance.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -72,20 +70,20 @@ def coordinates(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 def magnitude_allowance(null: Null, dim: int) -> float:
-    """At most so much does an allowed signal lower the mean of P(|X_i| <= k), for any k."""
+    """Return the most by which an allowed signal lowers the mean of P(|X_i| <= k), for any k."""
     law, energy = sum_law(null), null.signal_energy
     steepest = float(-np.diff(law.mass).min())
     return min(steepest * energy / dim, coordinate_allowance(null, dim))
 
 
 def coordinate_allowance(null: Null, dim: int) -> float:
-    """At most so much does an allowed signal move the mean of P(X_i <= k), either way, for any k."""
+    """Return the most by which an allowed signal moves the mean of P(X_i <= k) either way, for any k."""
     law, energy = sum_law(null), null.signal_energy
     return float(law.mass[0]) * min(math.sqrt(energy / dim), energy / dim)
 
 
 def _cumulative(law: SumLaw) -> F64:
-    """P(Z <= k) for k = -L-1 ... L."""
+    """Return P(Z <= k) for k = -L-1 ... L."""
     below: F64 = law.from_on[::-1]  # P(Z <= -k) = P(Z >= k), k = L+1 ... 0
     return np.concatenate([below, 1 - law.from_on[2:]])
 

@@ -1,14 +1,14 @@
-"""Energy check: the squared norm of a sum against its members' noise, and at most a signal more.
+"""Energy checks: the squared norm of a sum against its members' noise plus an allowed signal.
 
-At large d the noise's norm dwarfs any signal's, so the expected energy n s^2 d is subtracted first. Two
-checks, one for each side. Too little energy means that parties added less noise than agreed: the **noise
-floor**. No signal hides that, because it only adds energy. Too much energy is what scaled uploads have; there
-the whole allowance is granted, and what it does to the spread as well.
+For large d the norm of the noise dwarfs that of any signal, so the expected energy n s^2 d is subtracted
+first. One check for each side:
 
-Power of the noise floor: how surely it finds a sum that lacks noise.
+- **Noise floor**: too little energy means that parties added less noise than agreed.
+- **Excess energy**: scaled uploads have too much energy. The check grants the whole allowance, and its effect
+  on the variance.
 
-A signal adds energy, and so hides missing noise; how much there is nobody knows before the run. So power is
-said without any signal, which is the best case, with the signal up to which it still holds.
+A signal adds energy, and so it may hide missing noise. Its size is unknown before the run. So the power of
+the noise floor is stated without a signal (the best case), with the largest signal up to which it holds.
 """
 
 import functools
@@ -23,18 +23,18 @@ from securefl.methods.privacy.laws import NoiseLaw
 
 
 def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the sum has at least the energy of its members' noise.
+    """Check that the sum has at least the energy of its members' noise.
 
-    With X = mu + Z, each |X_i| is stochastically at least |Z_i| (the law is symmetric and falls on either
-    side), so the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
+    With X = mu + Z, each |X_i| is stochastically at least |Z_i|, because the law is symmetric and unimodal.
+    So the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -57,19 +57,19 @@ def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 def excess_energy(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the sum has no more energy than its members' noise and an allowed signal.
+    """Check that the sum has at most the energy of its members' noise and an allowed signal.
 
-    The statistic is |X|^2 - n s^2 d. The worst signal has the whole allowance B: it adds B^2, and
-    4 B^2 n s^2 to the variance. That it is one coordinate or all of them makes no difference up to the third
-    cumulant, and more is not used.
+    The statistic is |X|^2 - n s^2 d. The worst signal uses the whole allowance B: it adds B^2 to the mean and
+    4 B^2 n s^2 to the variance. Up to the third cumulant, how it spreads over coordinates makes no
+    difference.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -91,7 +91,7 @@ def excess_energy(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict
 
 
 def _energy(values: I64) -> float:
-    # numpy's pairwise sum: its bits do not depend on the number of threads, as a BLAS product's do.
+    # numpy's pairwise sum has the same bits for any number of threads, unlike a BLAS product.
     return float(np.square(values.astype(np.float64)).sum())
 
 
@@ -100,12 +100,12 @@ def _share(part: float, whole: float) -> str:
 
 
 def least_energy(null: Null, dim: int, alpha: float) -> float:
-    """The energy, steps^2, from which on a sum of ``dim`` coordinates passes the noise floor."""
+    """Return the smallest energy, steps^2, with which a sum of ``dim`` coordinates passes the noise floor."""
     return _quantile(null, dim, 0, alpha, upper=False)
 
 
 def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: float) -> float:
-    """P(|mu + Z|^2 <= ``energy``), all in steps^2.
+    """Return P(|mu + Z|^2 <= ``energy``), all in steps^2.
 
     Args:
         law: of the noise Z.
@@ -118,19 +118,19 @@ def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: 
 
 
 def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tuple[float, float]:
-    """P(|mu + Z|^2 <= ``energy``) and P(>=), for a signal with |mu|^2 = ``signal`` and variance ``v``.
+    """Return P(|mu + Z|^2 <= ``energy``) and P(>=), with |mu|^2 = ``signal`` and variance ``v``.
 
-    A shifted gamma law with the same first three cumulants (Pearson 1959 for the noncentral chi-square law;
-    exact for Gaussian noise without a signal). At its worst, with 64 coordinates and 4 steps of Skellam
-    noise, it is 2 % too small at 10^-3 and 16 % at 10^-6; from 1,000 coordinates on 1 % at most.
+    By a shifted gamma law with the same first three cumulants (Pearson 1959, for the noncentral chi-square
+    law; exact for Gaussian noise without a signal). Worst case, 64 coordinates with 4 steps of Skellam noise:
+    2 % too small at 10^-3, 16 % at 10^-6. At most 1 % from 1,000 coordinates on.
     """
     shape, scale, first = _shifted_gamma(law, v, dim, signal)
     return tails.gamma_tails(shape, (energy - first) / scale + shape)
 
 
 def _shifted_gamma(law: NoiseLaw, v: float, dim: int, signal: int) -> tuple[float, float, float]:
-    """Shape, scale and mean of the gamma law that :func:`_tails` goes by."""
-    # Of the noise: every even cumulant of a Skellam variable is its variance; a Gaussian has none.
+    """Return shape, scale and mean of the gamma law of :func:`_tails`."""
+    # Fourth and sixth cumulants of the noise: for Skellam the variance, for a Gaussian 0.
     fourth, sixth = (v, v) if law == "skellam" else (0.0, 0.0)
     moment_4 = 3 * v * v + fourth
     moment_6 = 15 * v**3 + 15 * v * fourth + sixth
@@ -142,16 +142,16 @@ def _shifted_gamma(law: NoiseLaw, v: float, dim: int, signal: int) -> tuple[floa
 
 @functools.lru_cache(maxsize=64)
 def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -> float:
-    """The energy whose upper or lower tail is ``alpha``."""
+    """Return the energy at which the upper or lower tail is ``alpha``."""
     shape, scale, first = _shifted_gamma(null.law, null.variance, dim, signal)
     return max(0.0, (tails.gamma_quantile(shape, alpha, upper=upper) - shape) * scale + first)
 
 
 def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: float = 0.0) -> float:
-    """The probability that the noise floor rejects a sum.
+    """Return the probability that the noise floor rejects a sum.
 
     Args:
-        null: what is honest.
+        null: the null hypothesis.
         dim: d, coordinates.
         alpha: the check's false-alarm level.
         missing: variance that the sum lacks in each coordinate, steps^2, from 0 to all that is agreed.
@@ -164,10 +164,10 @@ def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: floa
 
 
 def hidden_by(null: Null, dim: int, alpha: float, missing: float, power: float) -> float | None:
-    """The largest signal, L2 norm in steps, with which the noise floor still rejects with this probability.
+    """Return the largest signal, L2 norm in steps, with which the noise floor rejects with this ``power``.
 
-    To a thousandth of what signals are allowed, which it does not exceed; None where even a sum without a
-    signal is rejected more seldom.
+    Exact to a thousandth of the allowance, and at most the allowance. None if even a sum without a signal is
+    rejected less often.
     """
     if floor_power(null, dim, alpha, missing) < power:
         return None

@@ -1,13 +1,12 @@
-"""All checks on all sums of a round, with one false-alarm rate for the whole (step 12).
+"""All checks on all sums of a round, with one false-alarm rate (step 12).
 
-Within a sum the smallest p-value is multiplied by the number of checks (Bonferroni): they look at the same
-coordinates, and nothing is known of their dependence. Over the sums Holm's procedure is used. It holds under
-any dependence too, and the sums of several reclusterings share parties, signals and perhaps noise; it keeps
-the rate whatever the dishonest sums contain, and rejects at least what Bonferroni would.
+Within a sum, the smallest p-value is multiplied by the number of checks (Bonferroni): checks share
+coordinates, and their dependence is unknown. Over the sums Holm's procedure applies. It holds under any
+dependence too: sums of several reclusterings share parties, signals and perhaps noise. It keeps the rate
+whatever dishonest sums contain, and rejects at least what Bonferroni would.
 
-So: in one round, *any* sum whose members all follow the plan is rejected with probability at most alpha.
-Over T rounds that is T alpha; long runs should look at :mod:`securefl.methods.privacy.checks.evidence`
-instead.
+So in one round *any* sum whose members all follow the plan is rejected with probability at most alpha. Over T
+rounds that is T alpha; for long runs see :mod:`securefl.methods.privacy.checks.evidence`.
 """
 
 import math
@@ -37,11 +36,11 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlan:
-    """Terms of the checks: the noise and the norm that all parties agreed to, and the false-alarm rate."""
+    """Parameters of the checks: the agreed noise, norm and false-alarm rate."""
 
     law: NoiseLaw
     std: float | Callable[[int], float]
-    """Of each party's noise, steps; a function where it depends on the number of survivors
+    """Standard deviation of each party's noise, steps; a function if it depends on the number of survivors
     (:meth:`securefl.methods.privacy.components.ComponentPlan.kept_std`)."""
     member_norm: float
     """Bound on the L2 norm of one party's signal after rounding, steps
@@ -50,7 +49,9 @@ class CheckPlan:
     """Probability that a round rejects any honest sum."""
 
     def null(self, survivors: int) -> Null:
-        """The null hypothesis for so many honest parties; their signals may all point the same way.
+        """Return the null hypothesis for ``survivors`` honest parties.
+
+        Their signals may all point the same way.
 
         Raises:
             UsageError: no law for such a sum.
@@ -61,31 +62,31 @@ class CheckPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedSum:
-    """One sum that was opened."""
+    """One opened sum."""
 
     values: I64
     """i64 ``(d,)``, steps."""
     survivors: int
-    """Parties whose upload is in it."""
+    """Number of parties whose upload is in the sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumVerdict:
-    """The verdict of a round on one of its sums."""
+    """Verdict of a round on one of its sums."""
 
     family: verdict.CheckVerdict
-    """Statistic and threshold are in digits: minus the decimal logarithm of the p-value, which is already
-    multiplied by the number of checks, and of Holm's level for this sum."""
+    """Verdict over all checks. Statistic and threshold are -log10 of the p-value, already multiplied by the
+    number of checks, and of Holm's level for this sum."""
     checks: tuple[verdict.CheckVerdict, ...]
     """Each check by itself, at its share of ``alpha``."""
     e_values: tuple[float, ...]
     """Evidence against the sum by kind of check (``KINDS``), see
-    :mod:`securefl.methods.privacy.checks.evidence`: the mean over references for ``projection``,
-    1 without any."""
+    :mod:`securefl.methods.privacy.checks.evidence`. For ``projection`` the mean over references, 1 without
+    references."""
 
     @property
     def ok(self) -> bool:
-        """Whether the sum is kept."""
+        """True if the sum is accepted."""
         return self.family.ok
 
 
@@ -96,10 +97,10 @@ def check_sums(
 
     Args:
         sums: of all clusters and reclusterings of the round.
-        plan: what honest sums look like, and the false-alarm rate of the round.
+        plan: parameters of honest sums, and the false-alarm rate of the round.
         references: directions for :func:`securefl.methods.privacy.checks.projection.projection`, each f64
-            ``(d,)`` and independent of this round's noise: none, or one or two from the last round. Each is
-            one more check of every sum.
+            ``(d,)`` and independent of this round's noise, such as one or two from the last round. Each adds
+            one check to every sum.
 
     Raises:
         UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.
@@ -116,10 +117,10 @@ def check_sums(
 
 
 def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """The level at which each hypothesis is tested: it is rejected where its p-value is not above it.
+    """Return the level of each hypothesis, which is rejected if its p-value is at most its level.
 
-    Step down from the smallest p-value: the k-th smallest of n is tested at ``alpha`` / (n - k + 1), and
-    after the first one that is accepted all others are accepted too.
+    Step down from the smallest p-value: the k-th smallest of n is tested at ``alpha`` / (n - k + 1). After
+    the first one that is accepted, all others are accepted too.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
     """
@@ -158,7 +159,7 @@ def _together(
         threshold=math.log10(1 / level),
         reason=f"{worst.check}: {worst.reason}",
     )
-    # Holm's level is for this sum; the rate of false alarms is the whole round's.
+    # Holm's level is for this sum; the false-alarm rate is that of the whole round.
     family = replace(family, false_alarm_rate=alpha)
     return SumVerdict(
         family=family, checks=checks, e_values=tuple(_e_value(checks, kind) for kind in verdict.KINDS)

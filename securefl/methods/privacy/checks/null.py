@@ -1,13 +1,13 @@
-"""The null hypothesis of all checks: a sum of honest parties.
+"""Null hypothesis of all checks: a sum of honest parties.
 
 An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one draw of the noise law per
 *survivor*. mu is the sum of the members' rounded signals: any integer vector of L2 norm at most the
-allowance, and nothing else is assumed of it. A check's false-alarm rate holds for the worst such mu.
+allowance. A check's false-alarm rate holds for the worst such mu.
 
-A sum of Skellam variables is Skellam. A sum of discrete Gaussians is taken as a discrete Gaussian: from 4
-steps on the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). That the
-noise table differs from its law by 2^-113 at most a draw adds at most as much per coordinate and survivor to
-a rate.
+A sum of Skellam variables is Skellam. A sum of discrete Gaussians is treated as a discrete Gaussian: from 4
+steps on, the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). The noise
+table differs from its law by at most 2^-113 a draw, which adds at most as much to a rate per coordinate and
+survivor.
 """
 
 import functools
@@ -23,15 +23,15 @@ from securefl.methods.privacy.laws import NoiseLaw
 from securefl.methods.privacy.table import MIN_STD
 
 MAX_SUM_STD = 2.0**16
-"""Largest standard deviation of a sum, steps: its law has then 1.6 million values (13 MB each array)."""
+"""Largest standard deviation of a sum, steps: its law then has 1.6 million values (13 MB per array)."""
 
 MIN_DIM = 64
-"""Fewest coordinates: the approximations are tested from here on."""
+"""Smallest number of coordinates at which the approximations are tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The null hypothesis: the sums that are honest.
+    """The null hypothesis: the law of honest sums.
 
     Raises:
         UsageError: values out of range.
@@ -41,9 +41,9 @@ class Null:
     std: float
     """Standard deviation s of one party's noise, steps; at least 4."""
     survivors: int
-    """n: parties whose noise is in the sum, by the certified survivor set; not the planned number."""
+    """n: number of parties whose noise is in the sum, from the certified survivor set, not the plan."""
     allowance: float
-    """Bound B on the L2 norm of all signals together, steps, *after* rounding; n times one party's."""
+    """Bound B on the L2 norm of the sum of all signals, steps, *after* rounding; n times one party's."""
 
     def __post_init__(self) -> None:
         if not self.std >= MIN_STD or self.survivors < 1 or not self.sum_std <= MAX_SUM_STD:
@@ -55,28 +55,28 @@ class Null:
 
     @property
     def variance(self) -> float:
-        """Of a coordinate's noise: n s^2, steps^2."""
+        """Variance of a coordinate's noise: n s^2, steps^2."""
         return self.survivors * self.std**2
 
     @property
     def sum_std(self) -> float:
-        """sqrt(n) s, steps."""
+        """Standard deviation of a coordinate's noise: sqrt(n) s, steps."""
         return math.sqrt(self.survivors) * self.std
 
     @property
     def signal_energy(self) -> int:
-        """The largest squared norm that a signal may have: an integer, as its coordinates are."""
+        """Largest squared norm of a signal, an integer like its coordinates."""
         return math.floor(self.allowance**2)
 
     @property
     def longest(self) -> int:
-        """The largest size that one coordinate of a signal may have, steps."""
+        """Largest magnitude of one coordinate of a signal, steps."""
         return math.isqrt(self.signal_energy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumLaw:
-    """The law of a coordinate's noise, in floats; symmetric around 0. Read-only arrays."""
+    """Law of a coordinate's noise, in floats; symmetric around 0. Read-only arrays."""
 
     mass: F64
     """P(Z = k) for k = 0 ... ``largest``."""
@@ -85,11 +85,11 @@ class SumLaw:
 
     @property
     def largest(self) -> int:
-        """Beyond 12 standard deviations; less than 2^-90 lies farther out, and is left out."""
+        """Largest value of the law, beyond 12 standard deviations; less than 2^-90 of mass is dropped."""
         return self.mass.size - 1
 
     def above(self, steps: I64) -> F64:
-        """P(Z > k) for any integers k, f64 of their shape."""
+        """Return P(Z > k) for any integers k, f64 of their shape."""
         beyond = np.minimum(np.abs(steps + 1), self.largest + 1)
         # P(Z > k) = 1 - P(Z <= k) = 1 - P(Z >= -k) for k < 0.
         mirrored = np.minimum(np.abs(steps), self.largest + 1)
@@ -100,15 +100,15 @@ class SumLaw:
         return 2 * float(self.from_on[step + 1]) if step < self.largest else 0.0
 
     def counts(self, values: I64) -> I64:
-        """The frequency of each of -L-1 ... L+1, L = ``largest``: i64 ``(2 L + 3,)``.
+        """Return the frequency of each of -L-1 ... L+1, L = ``largest``: i64 ``(2 L + 3,)``.
 
-        What lies farther out counts as -L-1 or L+1.
+        Values outside count as -L-1 or L+1.
         """
         edge = self.largest + 1
         return np.bincount(np.clip(values, -edge, edge) + edge, minlength=2 * edge + 1)
 
     def magnitudes(self, values: I64) -> I64:
-        """The frequency of each magnitude 0 ... L+1, i64 ``(L + 2,)``; larger ones count as L+1."""
+        """Return the frequency of each magnitude 0 ... L+1, i64 ``(L + 2,)``; larger ones count as L+1."""
         counts, edge = self.counts(values), self.largest + 1
         folded: I64 = counts[edge:] + counts[edge::-1]
         folded[0] = counts[edge]
@@ -116,7 +116,7 @@ class SumLaw:
 
 
 def sum_law(null: Null) -> SumLaw:
-    """The law of the noise; the last few are kept. Takes 2 ms at 1,000 steps, 0.2 s at 65,536."""
+    """Return the law of the noise, from a small cache. Takes 2 ms at 1,000 steps, 0.2 s at 65,536."""
     return _build(null.law, null.variance)
 
 
@@ -136,7 +136,7 @@ def _build(law: NoiseLaw, variance: float) -> SumLaw:
 
 
 def _skellam_ratios(variance: float, count: int) -> F64:
-    """P(k) / P(k - 1) for k = 1 ... ``count``: as in :mod:`securefl.methods.privacy.laws`, but in floats."""
+    """Return P(k) / P(k - 1), k = 1 ... ``count``: :mod:`securefl.methods.privacy.laws` in floats."""
     start = count + 4 * math.isqrt(math.ceil(variance)) + 64
     terms = (np.arange(start, 0, -1) * (2 / variance)).tolist()
     ratios = accumulate(terms, lambda ratio, term: 1 / (term + ratio), initial=0.0)
@@ -144,7 +144,7 @@ def _skellam_ratios(variance: float, count: int) -> F64:
 
 
 def check_values(values: I64) -> int:
-    """The number of coordinates of an opened sum, i64 ``(d,)``.
+    """Return the number of coordinates of an opened sum, i64 ``(d,)``.
 
     Raises:
         UsageError: the wrong dtype or shape, or fewer than 64 coordinates.

@@ -1,18 +1,18 @@
-"""Outlier checks: more coordinates far out than noise and an allowed signal can put there.
+"""Outlier checks: more large coordinates than noise and an allowed signal can cause.
 
 Norm and Kolmogorov-Smirnov tests look at all coordinates at once and miss a few dozen large ones among 10^5.
 
-What a signal of norm at most B can do is counted, not guessed. A coordinate of size u uses up u^2 of B^2, so
-at most B^2 / u^2 of them have that size, and each lies beyond t with probability P(|Z + u| > t). Hence at
+The effect of a signal of norm at most B is bounded as follows. A coordinate of size u uses up u^2 of B^2. So
+at most B^2 / u^2 coordinates have that size, and each lies beyond t with probability P(|Z + u| > t). Hence at
 most
 
     m(t) = d P(|Z| > t) + B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2
 
-coordinates are *expected* beyond t. How many there are is a sum of independent events, whose tail is bounded
-by that of a Poisson variable (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
+coordinates are *expected* beyond t. Their number is a sum of independent events. Its tail is bounded by that
+of a Poisson variable (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
 
-A signal that is a single spike of size B is allowed; so the largest coordinate alone tells nothing below B.
-Many coordinates beyond a level do, long before any of them is that large.
+A single spike of size B is an allowed signal, so the largest coordinate alone shows nothing below B. Many
+coordinates beyond a level do, long before any of them is that large.
 """
 
 import functools
@@ -32,18 +32,18 @@ _FAR = 1.25
 
 
 def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the largest magnitude is one that noise and an allowed signal may have.
+    """Check the largest magnitude against noise and an allowed signal.
 
-    A union bound over the coordinates, on the discrete law. A coordinate that holds signal is counted twice,
-    as noise too: the bound then falls with t, and can be turned into a p-value.
+    A union bound over the coordinates, on the discrete law. Coordinates with signal count twice, as noise
+    too: so the bound decreases with t and yields a p-value.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -61,24 +61,25 @@ def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether too many coordinates lie beyond any of a few fixed levels: higher criticism by exact counts.
+    """Check the numbers of coordinates beyond a few fixed levels: higher criticism by exact counts.
 
     Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes
-    the largest. Here the levels are fixed (expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and
-    larger magnitudes up to the allowance), each count has its own Poisson p-value (Berk and Jones 1979), and
-    the smallest one is multiplied by the number of levels. p-values of coordinates are conservative: a level
-    is an integer, and "beyond" is strict. That needs no simulated critical values, holds at any ``alpha`` and
-    under every allowed signal.
+    the largest. Here the levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and
+    larger magnitudes up to the allowance. Each count has its own Poisson p-value (Berk and Jones 1979); the
+    smallest is multiplied by the number of levels. p-values are conservative, since levels are integers and
+    "beyond" is strict. The check needs no simulated critical values and holds at any ``alpha`` under every
+    allowed signal.
 
-    The statistic is the count at the most striking level, the threshold what passes there.
+    The statistic is the count at the level with the smallest p-value, the threshold the largest count that
+    passes there.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        null: what is honest.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -102,17 +103,17 @@ def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 class Level(NamedTuple):
-    """A magnitude and how often it is exceeded."""
+    """A magnitude and the expected number of coordinates beyond it."""
 
     step: int
     """t, steps."""
     mean: float
-    """m(t): at most so many coordinates are expected beyond."""
+    """m(t): upper bound on the expected number of coordinates beyond."""
 
 
 @functools.lru_cache(maxsize=64)
 def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
-    """The levels of :func:`tail_counts`, lowest first; they depend on nothing that was opened."""
+    """Return the levels of :func:`tail_counts`, lowest first; they do not depend on the opened sum."""
     law = sum_law(null)
     steps = set()
     wanted = 1.0
@@ -129,9 +130,9 @@ def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
 
 
 def _moved_mass(null: Null, law: SumLaw, step: int) -> float:
-    """B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
-    # Farther out the square in the denominator outgrows what is left of the probability; nearer than the
-    # law's end nothing gets beyond.
+    """Return B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
+    # For larger u the squared denominator outgrows the remaining probability. For smaller u, Z + u stays
+    # below t.
     last = min(step + min(law.largest, math.ceil(0.25 * step + 1.25 * null.sum_std) + 2), null.longest)
     first = max(1, step - law.largest)
     if last < first:
@@ -142,7 +143,7 @@ def _moved_mass(null: Null, law: SumLaw, step: int) -> float:
 
 
 def _beyond(null: Null, dim: int, step: int) -> float:
-    """At least the probability that any magnitude exceeds ``step`` >= 0; falls with it."""
+    """Return an upper bound on P(some magnitude exceeds ``step``), ``step`` >= 0; decreases with ``step``."""
     law = sum_law(null)
     first, last = max(1, step - law.largest), min(step + law.largest + 1, null.longest)
     spike = 0.0
@@ -155,13 +156,13 @@ def _beyond(null: Null, dim: int, step: int) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _limit(null: Null, dim: int, alpha: float) -> int:
-    """The largest magnitude that passes."""
+    """Return the largest magnitude that passes."""
     high = sum_law(null).largest + null.longest + 1
     return bisect_left(range(high), x=True, key=lambda step: _beyond(null, dim, step) <= alpha)
 
 
 def _counts_beyond(values: I64, law: SumLaw, steps: list[int]) -> list[int]:
-    """The number of magnitudes that exceed each step."""
+    """Return the number of magnitudes that exceed each step."""
     inside = np.cumsum(law.magnitudes(values))
     near = [step for step in steps if step <= law.largest]
     sizes = np.abs(values.astype(np.float64)) if len(near) < len(steps) else np.empty(0)
@@ -170,7 +171,7 @@ def _counts_beyond(values: I64, law: SumLaw, steps: list[int]) -> list[int]:
 
 
 def _critical(mean: float, alpha: float) -> int:
-    """The largest count that passes at ``alpha``."""
+    """Return the largest count that passes at ``alpha``."""
     low, high = math.ceil(mean), math.ceil(mean + 20 * math.sqrt(mean) + 60)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,13 +1,13 @@
-"""Projection check: distance of a sum along a known direction, against noise and an allowed signal.
+"""Projection check: length of a sum along a known direction, against noise and an allowed signal.
 
-All other checks look at the coordinates of a sum as a bag of numbers. A party may therefore draw its noise
-honestly and then *sort* it: the largest values where a direction of its choice is largest. Nothing changes
-in the bag, sorting is cheap, and the party has placed a vector of the noise's norm, s sqrt(d), along that
-direction. Xiang et al. 2023 (guideline 1) hold that finding a particular order takes O(d!); it takes a sort.
+All other checks ignore the order of the coordinates of a sum. So a party may draw its noise honestly and then
+*sort* it, with the largest values where a direction of its choice is largest. That places a vector of the
+noise's norm, s sqrt(d), along that direction. Xiang et al. 2023 (guideline 1) hold that finding a particular
+order takes O(d!); it takes a sort.
 
-Along a given direction noise has a standard deviation of only sqrt(n) s, so that such a vector stands out, if
-the direction is known. Last round's sums or global step are candidates: an attack that pulls the same way in
-every round is in them. One that changes its direction is not found.
+Along a given direction, noise has a standard deviation of only sqrt(n) s, so such a vector stands out if the
+direction is known. The last round's sums or global step are candidates: they contain an attack that pulls the
+same way in every round. An attack that changes its direction is not detected.
 """
 
 import math
@@ -21,22 +21,21 @@ from securefl.methods.privacy.checks.null import Null, check_values
 
 
 def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Whether the sum's component along a direction is one that noise and an allowed signal may have.
+    """Check the sum's component along a direction against noise and an allowed signal.
 
-    The signal's component is at most the allowance. The noise's tail is bounded by Chernoff's method: a
-    Skellam variable of variance v has E exp(l Z) = exp(v (cosh l - 1)), a discrete Gaussian less, and the
-    largest coordinate of the direction bounds the sum of these.
+    The signal's component is at most the allowance. Chernoff's method bounds the tail of the noise: a Skellam
+    variable of variance v has E exp(l Z) = exp(v (cosh l - 1)), a discrete Gaussian less. The largest
+    coordinate of the direction bounds the sum of these.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        reference: the direction, f64 ``(d,)``, of any length but 0. It must not depend on the noise in
-            ``values``: take earlier rounds, or sums that share no party *and* none of whose parties saw this
-            one.
-        null: what is honest.
+        reference: the direction, f64 ``(d,)``, not 0. It must be independent of the noise in ``values``: take
+            it from earlier rounds, or from sums that share no party *and* whose parties did not see this one.
+        null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, no direction, or no such level.
+        UsageError: the wrong dtype or shape, too few coordinates, a zero direction, or an invalid level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -63,11 +62,11 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict
 
 
 def _tail(distance: float, variance: float, steepest: float) -> float:
-    """At least P(|sum of u_i Z_i| >= ``distance``), u of norm 1 and no coordinate above ``steepest``."""
+    """Return an upper bound on P(|sum of u_i Z_i| >= ``distance``), |u| = 1, max u_i = ``steepest``."""
     if distance <= 0:
         return 1.0
     x = distance * steepest / variance
-    # t asinh(x) / m - v (sqrt(1 + x^2) - 1) / m^2, which for small x is t^2 / 2 v and loses its digits.
+    # t asinh(x) / m - v (sqrt(1 + x^2) - 1) / m^2; for small x it is t^2 / 2 v, where the digits cancel.
     if x < 1e-3:
         exponent = distance * distance / (2 * variance) * (1 - x * x / 12)
     else:
@@ -76,7 +75,7 @@ def _tail(distance: float, variance: float, steepest: float) -> float:
 
 
 def _quantile(alpha: float, variance: float, steepest: float) -> float:
-    """The distance at which :func:`_tail` is ``alpha``."""
+    """Return the distance at which :func:`_tail` is ``alpha``."""
     from scipy import optimize  # noqa: PLC0415 - a process without checks need not wait for it
 
     high = 100 * math.sqrt(variance)

@@ -1,12 +1,12 @@
-"""The published first stage (Xiang et al. 2023, algorithm 2): a norm test and a KS test on one upload.
+"""Published first stage (Xiang et al. 2023, algorithm 2): a norm test and a KS test on one upload.
 
-For m = 1 and continuous Gaussian noise. It is here to be compared with: ``docs/checks.md`` says where it
-rejects honest sums and lets attackers pass.
+For m = 1 and continuous Gaussian noise. It is a baseline for comparison: ``docs/checks.md`` shows where it
+rejects honest sums and accepts attacks.
 
-Units: algorithm 1 divides an upload by the batch size b_c, noise included, so that a coordinate's noise has
-the standard deviation sigma / b_c. Algorithm 2 as printed tests against sigma; for b_c > 1 it would reject
-every honest upload. ``std`` here is that of the noise *in the vector as it is passed*: multiply the upload by
-b_c and take sigma, or take sigma / b_c.
+Units: algorithm 1 divides an upload, noise included, by the batch size b_c, so a coordinate's noise has the
+standard deviation sigma / b_c. Algorithm 2 as printed tests against sigma, and would reject every honest
+upload for b_c > 1. ``std`` here is that of the noise *in the vector as passed*: multiply the upload by b_c
+and pass sigma, or pass sigma / b_c.
 """
 
 import math
@@ -25,42 +25,42 @@ _STEPS_PER_ROOT = 3.0
 
 
 def least_std(dim: int) -> float:
-    """Steps: integer noise of a smaller standard deviation fails the KS test for being integer.
+    """Return the smallest standard deviation, steps, at which integer noise passes the KS test.
 
-    The normal law is off by half a step on each side of 0, so by 0.2 / std of distance, which no draw takes
-    back. With 3 sqrt(d) steps that is 5 % of the distance that passes, and 6 % of honest uploads fail instead
-    of 5 %; at 1.5 sqrt(d) 8 %, at 0.4 sqrt(d) 34 % (measured at d = 4,000, 6,000 uploads each).
+    The normal law is off by half a step on each side of 0, so by a distance of 0.2 / std in every draw. At 3
+    sqrt(d) steps that is 5 % of the distance that passes, and 6 % of honest uploads fail instead of 5 %; at
+    1.5 sqrt(d) 8 %, at 0.4 sqrt(d) 34 % (measured at d = 4,000, 6,000 uploads each).
     """
     return _STEPS_PER_ROOT * math.sqrt(dim)
 
 
 class FirstStage(NamedTuple):
-    """Both tests on one upload."""
+    """Results of both tests on one upload."""
 
     norm: verdict.CheckVerdict
     distribution: verdict.CheckVerdict
 
     @property
     def ok(self) -> bool:
-        """Whether the upload is kept."""
+        """True if the upload is accepted."""
         return self.norm.ok and self.distribution.ok
 
 
 def first_stage(upload: F64, std: float) -> FirstStage:
-    """Algorithm 2.
+    """Run algorithm 2.
 
     Args:
         upload: f64 ``(d,)``.
         std: standard deviation of the noise in each coordinate of ``upload``, > 0.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or no such deviation.
+        UsageError: the wrong dtype or shape, too few coordinates, or an invalid deviation.
     """
     return FirstStage(norm_test(upload, std), ks_test(upload, std))
 
 
 def norm_test(upload: F64, std: float) -> verdict.CheckVerdict:
-    """Whether |g|^2 lies within 3 sqrt(2 d) sigma^2 of sigma^2 d.
+    """Check that |g|^2 lies within 3 sqrt(2 d) sigma^2 of sigma^2 d.
 
     The statistic is the distance in units of sqrt(2 d) sigma^2. Arguments as for :func:`first_stage`.
     """
@@ -77,12 +77,12 @@ def norm_test(upload: F64, std: float) -> verdict.CheckVerdict:
 
 
 def ks_test(upload: F64, std: float) -> verdict.CheckVerdict:
-    """Whether the coordinates pass a KS test against N(0, ``std``^2) at 0.05.
+    """Check the coordinates by a KS test against N(0, ``std``^2) at 0.05.
 
     The statistic is the distance. Arguments as for :func:`first_stage`.
     """
     dim = _check(upload, std)
-    # Uploads are whole numbers of steps: coordinates share values, and the law is needed once for each.
+    # Uploads are integers in steps, so coordinates share values: evaluate the law once for each.
     values, counts = np.unique(upload, return_counts=True)
     scaled = values / (-math.sqrt(2) * std)
     normal = 0.5 * np.fromiter(map(math.erfc, scaled.tolist()), np.float64, values.size)
@@ -100,7 +100,7 @@ def ks_test(upload: F64, std: float) -> verdict.CheckVerdict:
 
 
 def _ks_distance(dim: int) -> float:
-    """The distance with a p-value of 0.05: Kolmogorov's law reaches it at 1.3581."""
+    """Return the distance with a p-value of 0.05: Kolmogorov's law reaches it at 1.3581."""
     root = math.sqrt(dim)
     return 1.3581015157406196 / (root + 0.12 + 0.11 / root)
 

@@ -1,38 +1,38 @@
-"""Tail probabilities of the checks, by scipy where it has them.
+"""Tail probabilities of the checks, mostly by scipy.
 
-Imported late: a process without checks need not wait for scipy.
+scipy is imported late: a process without checks need not wait for it.
 """
 
 import math
 
 
 def normal_tail(z: float) -> float:
-    """P(N(0, 1) > z)."""
+    """Return P(N(0, 1) > z)."""
     from scipy import special  # noqa: PLC0415 - see above
 
     return float(special.ndtr(-z))
 
 
 def gamma_tails(shape: float, x: float) -> tuple[float, float]:
-    """P(G <= x) and P(G >= x) for a gamma variable G of this shape > 0 and scale 1; x may be any number."""
+    """Return P(G <= x) and P(G >= x) for a gamma variable G of ``shape`` > 0 and scale 1, and any x."""
     from scipy import special  # noqa: PLC0415 - see above
 
     return float(special.gammainc(shape, max(x, 0.0))), float(special.gammaincc(shape, max(x, 0.0)))
 
 
 def gamma_quantile(shape: float, tail: float, *, upper: bool) -> float:
-    """The x at which the upper, or the lower, of :func:`gamma_tails` is ``tail``."""
+    """Return the x at which the upper or lower tail of :func:`gamma_tails` is ``tail``."""
     from scipy import special  # noqa: PLC0415 - see above
 
     return float((special.gammainccinv if upper else special.gammaincinv)(shape, tail))
 
 
 def poisson_tail(mean: float, count: int) -> float:
-    """P(N >= ``count``) for a Poisson variable N; 1 for ``count`` < ``mean`` + 1.
+    """Return P(N >= ``count``) for a Poisson variable N; 1 for ``count`` < ``mean`` + 1.
 
-    The same bound holds for the number of independent events of unequal probabilities whose expected number
-    is at most ``mean``: there the tail is at most that of a binomial variable (Hoeffding 1956), and that at
-    most the Poisson one (Anderson and Samuels 1967), from ``count`` >= ``mean`` + 1 on. Below it is 1.
+    The bound also holds for the number of independent events of unequal probabilities with an expected number
+    of at most ``mean``. From ``count`` >= ``mean`` + 1 on, its tail is at most that of a binomial variable
+    (Hoeffding 1956), and that is at most the Poisson one (Anderson and Samuels 1967).
     """
     from scipy import special  # noqa: PLC0415 - see above
 
@@ -42,7 +42,7 @@ def poisson_tail(mean: float, count: int) -> float:
 
 
 def band_tail(distance: float, size: int) -> float:
-    """At least P(sup |F_n - F| > ``distance``) for ``size`` independent draws of any law, discrete or not.
+    """Return an upper bound on P(sup |F_n - F| > ``distance``) for ``size`` independent draws of any law.
 
     Source: the inequality of Dvoretzky, Kiefer and Wolfowitz with the constant of Massart 1990.
     """
@@ -50,16 +50,16 @@ def band_tail(distance: float, size: int) -> float:
 
 
 def band_width(alpha: float, size: int) -> float:
-    """The distance at which :func:`band_tail` is ``alpha``."""
+    """Return the distance at which :func:`band_tail` is ``alpha``."""
     return math.sqrt(math.log(2 / alpha) / (2 * size))
 
 
 def kolmogorov_tail(distance: float, size: int) -> float:
-    """P(sup |F_n - F| > ``distance``) for ``size`` draws of a continuous law.
+    """Return P(sup |F_n - F| > ``distance``) for ``size`` draws of a continuous law.
 
-    Kolmogorov's limit law at Stephens' argument (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D: between p = 0.5 and
-    10^-8 within a relative 10 % of the exact law from n = 100 on, 2 % at n = 25,450. scipy's exact law takes
-    seconds at 10^5 draws.
+    Kolmogorov's limit law at Stephens' argument (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D. Between p = 0.5 and
+    10^-8 it is within a relative 10 % of the exact law from n = 100 on, 2 % at n = 25,450. scipy's exact law
+    takes seconds at 10^5 draws.
 
     Source: Stephens 1970, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and related statistics without
     extensive tables".

@@ -1,4 +1,4 @@
-"""The verdict of a check on one sum."""
+"""Verdict of a check on one sum."""
 
 from dataclasses import dataclass
 
@@ -16,32 +16,32 @@ KINDS = (
 """Names of the checks, in their order."""
 
 SMALLEST_P = 1e-12
-"""p-values are never reported below: nothing rests on approximations farther out."""
+"""Smallest p-value reported: the approximations are not relied on farther out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
-    """The outcome of one check, or of all of them, on one sum."""
+    """Outcome of one check, or of all checks, on one sum."""
 
     check: str
     ok: bool
-    """Whether ``p_value`` is above the level that the check was given."""
+    """True if ``p_value`` is above the level of the check."""
     statistic: float
-    """In the check's own unit."""
+    """Test statistic, in the check's own unit."""
     threshold: float
-    """The sum passes up to here; equality and the last digits are decided by ``p_value``."""
+    """Largest statistic that passes; ``p_value`` decides equality and the last digits."""
     p_value: float
-    """At least the probability that a sum of honest parties looks like this one or worse."""
+    """Upper bound on the probability that a sum of honest parties is at least as extreme."""
     false_alarm_rate: float
-    """At most this probability of failing has a sum whose members all follow the plan."""
+    """Upper bound on the probability that a sum fails whose members all follow the plan."""
     reason: str
-    """One line for people, whether it passes or fails."""
+    """One-line explanation for users, whether the sum passes or fails."""
 
 
 def judge(
     check: str, alpha: float, p_value: float, *, statistic: float, threshold: float, reason: str
 ) -> CheckVerdict:
-    """The verdict that ``p_value`` gives at level ``alpha``."""
+    """Return the verdict of ``p_value`` at level ``alpha``."""
     p_value = min(1.0, max(SMALLEST_P, p_value))
     return CheckVerdict(
         check=check,
@@ -55,7 +55,7 @@ def judge(
 
 
 def check_level(alpha: float) -> None:
-    """Refuse a level that no p-value could decide.
+    """Check that p-values can decide at a level.
 
     Raises:
         UsageError: ``alpha`` outside (1e-12, 1/2].
