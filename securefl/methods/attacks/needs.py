@@ -1,8 +1,7 @@
-"""Requirements of attacks: on the numbers of parties and attackers, and on the data.
+"""Requirements of attacks on the numbers of parties and attackers and on the data; choice of attackers.
 
-Arithmetic and refusals only; the attacks themselves are in :mod:`securefl.methods.attacks`.
-
-Placement of attackers in the round's clusters: all in few of them, or one in each of many.
+Arithmetic and checks only; the attacks are in :mod:`securefl.methods.attacks`. Placement of attackers in the
+round's clusters: all in few clusters, or one in each of many.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ ONLY_IN_SIMULATIONS = "omniscient attackers exist only in simulate"
 
 
 def first_round(behaviour: scenario.Poisoning, rounds: int) -> int:
-    """The first round in which an attack that is honest at first may act, of ``rounds`` in all."""
+    """Return the first of ``rounds`` rounds in which an attack that is honest at first may act."""
     return math.ceil(behaviour.honest_until * rounds)
 
 
 def is_omniscient(behaviour: scenario.Behaviour) -> bool:
-    """Whether it knows what honest parties trained."""
+    """Return True if the attacker knows the updates of honest parties."""
     return isinstance(behaviour, scenario.InformedAttack) and behaviour.knowledge == "omniscient"
 
 
 def backdoor_of(behaviours: Sequence[scenario.Behaviour]) -> scenario.DataAttack | None:
-    """The backdoor whose success is measured; several tables have the same trigger."""
+    """Return the backdoor whose success is measured; several tables have the same trigger."""
     return next((b for b in behaviours if isinstance(b, scenario.DataAttack) and b.trigger), None)
 
 
 def trigger_of(
     behaviours: Sequence[scenario.Behaviour],
 ) -> Callable[[Inputs, I64], tuple[Inputs, I64]] | None:
-    """The trigger of the scenario's backdoor for test samples, None if it has none."""
+    """Return the trigger of the scenario's backdoor for test samples; None without a backdoor."""
     backdoor = backdoor_of(behaviours)
     return None if backdoor is None else backdoor.trigger_samples
 
 
 def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[str]:
-    """Yield the paths of backdoors whose trigger is not that of the first one."""
+    """Yield the paths of backdoors with a different trigger than the first one."""
     first = backdoor_of(behaviours)
     for index, behaviour in enumerate(behaviours):
         if first is None or not isinstance(behaviour, scenario.DataAttack) or not behaviour.trigger:
@@ -70,7 +69,7 @@ def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[st
 
 
 def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape: tuple[int, ...]) -> None:
-    """Refuse attacks on labels and images that this data set does not have.
+    """Reject attacks on labels and images that this data set does not have.
 
     Args:
         behaviours: of the scenario.
@@ -86,7 +85,7 @@ def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape:
 
 
 def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
-    """Refuse what no real attacker can do.
+    """Reject attacks that are impossible for a real attacker.
 
     Raises:
         ConfigError: an omniscient attack.
@@ -101,12 +100,12 @@ def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
 
 
 def shares_updates(behaviour: scenario.Behaviour) -> bool:
-    """Whether those who show it have to tell each other what they trained."""
+    """Return True if the attackers exchange their trained updates."""
     return isinstance(behaviour, scenario.CoalitionAttack)
 
 
 def same_poison(first: scenario.Poisoning, second: scenario.Poisoning) -> bool:
-    """Whether two tables do the same, whoever shows them and when."""
+    """Return True if two tables have the same effect, for any parties and rounds."""
     return _bare(first) == _bare(second)
 
 
@@ -115,28 +114,28 @@ def _bare(attack: scenario.Poisoning) -> scenario.Poisoning:
 
 
 Clusters = Sequence[Sequence[Sequence[PartyId]]]
-"""By reclustering and cluster: its members."""
+"""Members, by reclustering and cluster."""
 Placement = Literal["concentrate", "spread"]
 
 EXACT_UP_TO = 20_000
-"""Choices that are all looked at; where there are more, the greedy choice is taken."""
+"""Largest number of choices for exhaustive search; beyond it the choice is greedy."""
 
 
 def acting(
     coalition: Iterable[PartyId], clusters: Clusters, actors: int, placement: Placement
 ) -> frozenset[PartyId]:
-    """Choose ``actors`` of the coalition's members that are in the clusters; all if there are no more.
+    """Choose ``actors`` of the coalition's members in the clusters; all if there are no more.
 
-    A cluster is hit if an actor is in it; over R reclusterings every actor hits R clusters. ``concentrate``
-    hits the fewest (the attack outweighs the others there, and the rule has few clusters to find), ``spread``
-    the most (few clusters stay clean).
+    A cluster is hit if it contains an actor; over R reclusterings every actor hits R clusters.
+    ``concentrate`` hits the fewest (the attack outweighs the others there, and the rule has few clusters to
+    find). ``spread`` hits the most (few clusters stay clean).
 
-    The choice is optimal for R = 1, and where at most :data:`EXACT_UP_TO` choices exist. Beyond, spreading is
-    greedy and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
-    concentration has no such bound. Everybody who knows the clusters finds the same actors.
+    The choice is optimal for R = 1, or with at most :data:`EXACT_UP_TO` choices. Beyond, spreading is greedy
+    and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
+    concentration has no such bound. All parties that know the clusters compute the same actors.
 
-    Knows: the round's clusters, which every participant does, and its mates.
-    Source: SHARE (Velicheti et al. 2021), section 4: the rule has to withstand as many clusters as have an
+    Knows: the round's clusters, as every participant does, and its coalition.
+    Source: SHARE (Velicheti et al. 2021), section 4: the rule has to tolerate as many clusters as contain an
     attacker, at worst one for each.
     """
     hits = _hits(coalition, clusters)
@@ -150,12 +149,12 @@ def acting(
 
 
 def hit(actors: Iterable[PartyId], clusters: Clusters) -> int:
-    """The number of clusters with an actor in them, over all reclusterings."""
+    """Return the number of clusters that contain an actor, over all reclusterings."""
     return len(set().union(*_hits(actors, clusters).values()))
 
 
 def _hits(parties: Iterable[PartyId], clusters: Clusters) -> dict[PartyId, frozenset[int]]:
-    """By party that is in any cluster: the numbers of its clusters."""
+    """Return the indices of a party's clusters, by party that is in any."""
     wanted, hits = set(parties), dict[PartyId, frozenset[int]]()
     numbered = enumerate(members for reclustering in clusters for members in reclustering)
     for number, members in numbered:
@@ -174,9 +173,9 @@ def _bits_set(bits: Mapping[PartyId, int], chosen: Iterable[PartyId]) -> int:
 def _greedily(
     hits: Mapping[PartyId, frozenset[int]], actors: int, placement: Placement
 ) -> frozenset[PartyId]:
-    """One after the other, who adds the fewest or most clusters.
+    """Return actors chosen one by one, each adding the fewest or most clusters.
 
-    Of equal ones, to concentrate, one whose clusters have many mates left: for R = 1 that fills the largest
+    Ties to concentrate go to a party whose clusters have many mates left. For R = 1 that fills the largest
     groups first, which is optimal.
     """
     sign = 1 if placement == "concentrate" else -1

@@ -1,4 +1,4 @@
-"""Energy on a few coordinates, as much as noise hides from tests of the whole upload's length and law."""
+"""Energy on a few coordinates, as much as noise hides from tests of an upload's length and law."""
 
 import math
 
@@ -8,11 +8,11 @@ from securefl.base.arrays import F64, I64
 
 
 def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I64:
-    """``encoded`` and a vector of L2 norm ``norm`` on the coordinates that training moves most, against it.
+    """Return ``encoded`` less a vector of L2 norm ``norm`` on the coordinates that training moves most.
 
-    The vector has the same size on all of ``coordinates`` coordinates (all d, if there are no more), up to
-    rounding. Honest noise goes on top, so that the upload's length and the law of its coordinates are nearly
-    those of an honest one: at d = 10^5 both published tests miss 30 standard deviations on 79 coordinates.
+    The vector opposes the update and has the same size on all ``coordinates`` coordinates (at most d), up to
+    rounding. Honest noise is added afterwards, so the upload's length and the law of its coordinates are
+    nearly honest. At d = 10^5 both published tests miss 30 standard deviations on 79 coordinates.
 
     Args:
         encoded: the own update, rounded, i64 ``(d,)`` steps.
@@ -21,8 +21,8 @@ def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I
         coordinates: at least 1.
 
     Knows: its own update and the scenario's noise.
-    Source: none; made against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm and
-    one Kolmogorov-Smirnov distance. ``docs/results/checks.md`` has what other tests see of it.
+    Source: none; designed against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm
+    and one Kolmogorov-Smirnov distance. ``docs/results/checks.md`` shows the results of other tests.
     """
     count = min(coordinates, encoded.size)
     where = np.argpartition(np.abs(signal), encoded.size - count)[encoded.size - count :]

@@ -19,7 +19,7 @@ from securefl.scenario import Scenario
 
 
 def check_atoms(scenario: Scenario) -> None:
-    """Refuse atoms that are too small for what they promise, or that do not make up the clusters.
+    """Reject atoms that are too small for their guarantee, or of which clusters are not unions.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -62,7 +62,7 @@ def check_atoms(scenario: Scenario) -> None:
 
 
 def _check_draw(scenario: Scenario, size: int) -> None:
-    """Participants are drawn in whole atoms, which must come out even."""
+    """Check that a draw of participants can consist of whole atoms."""
     drawn, participants = scenario.participation, participants_of(scenario)
     for name in ("count", "fraction"):
         if getattr(drawn, name) is not None and (participants % size or scenario.parties % size):
@@ -75,7 +75,7 @@ def _check_draw(scenario: Scenario, size: int) -> None:
 
 
 def p_atoms_held(scenario: Scenario) -> float:
-    """P(no atom has more than f colluders), in every atom draw of the run."""
+    """Return P(no atom has more than f colluders), in every atom draw of the run."""
     sums = scenario.secure_sum
     sizes = atom_sizes(scenario.parties, scenario.clustering.atoms)
     held = odds.all_within(sizes, sums.colluders, lambda _size: sums.colluders_per_cluster)
@@ -83,7 +83,7 @@ def p_atoms_held(scenario: Scenario) -> float:
 
 
 def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
-    """By planned cluster: how many dropouts it stands, each of which takes its whole atom along."""
+    """Return, by planned cluster, the tolerated number of dropouts, each of which removes its whole atom."""
     least = scenario.secure_sum.min_survivors
     return tuple(
         exact_sum(
@@ -94,7 +94,7 @@ def tolerated_dropouts(scenario: Scenario) -> tuple[int, ...]:
 
 
 def leaks_all_at(scenario: Scenario) -> int | None:
-    """R*: draws of clusters that as a rule determine every atom; None where there is one cluster."""
+    """Return R*: draws of clusters that typically determine every atom; None for one cluster."""
     participants = participants_of(scenario)
     atoms = len(atom_sizes(participants, scenario.clustering.atoms))
     return r_star(atoms, len(cluster_sizes(participants, scenario.clustering.size)))

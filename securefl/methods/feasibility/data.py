@@ -6,11 +6,11 @@ from securefl.base.errors import ConfigError
 from securefl.scenario import Data, DataAttack, Scenario, check_columns
 
 TEXTS = frozenset({"shakespeare"})
-"""Data sets that are text: tokens by speaking role, with a label per character instead of one per sample."""
+"""Data sets of text: tokens by speaking role, with a label per character instead of one per sample."""
 
 
 def check_data(scenario: Scenario) -> None:
-    """Refuse a partition, a model, a behaviour or a set for the server that is not for such data.
+    """Reject a partition, model, behaviour or server data set that does not fit the data.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.

@@ -1,4 +1,4 @@
-"""Numbers that a feasible scenario implies: planned clusters, tolerances, odds."""
+"""Derived numbers of a feasible scenario: planned clusters, tolerances, odds."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -28,14 +28,16 @@ class DerivedLimits:
     cluster_sizes: tuple[int, ...]
     """Planned members per cluster, larger ones first; the same in every reclustering."""
     max_cluster_size: int
-    """A round that would form a larger cluster, because parties stay away, must not go on."""
+    """Largest cluster of a round; a round that would form a larger one, because parties are absent,
+    aborts."""
     ring_bits: Literal[32, 64]
     tolerated_dropouts: tuple[int, ...]
-    """Per cluster: how many members may be missing from an opened sum."""
+    """Number of members, per cluster, that may be missing from an opened sum."""
     quorum: int | None
-    """Signatures that certify a freeze: more than (N + q) / 2. ``None`` where the server need not certify."""
+    """Signatures that certify a freeze: more than (N + q) / 2. ``None`` if the server need not certify."""
     breakdown: int
-    """Clusters with Byzantine members that the rule withstands; with task groups, of the smallest group's."""
+    """Number of clusters with Byzantine members that the rule tolerates; with task groups, in the smallest
+    group."""
     p_clean: float
     """P(a cluster has no Byzantine member), for the largest planned size and ``aggregation.byzantine``."""
     p_rule_holds: float
@@ -43,29 +45,32 @@ class DerivedLimits:
     p_alone_per_opening: float
     """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
 
-    Against an active server: in one draw, at the presence that suits it best, with the inputs of honest
-    mates lost (:mod:`securefl.methods.clustering.game`)."""
+    Against an active server: in one draw, at the presence that is best for the server, with the inputs of
+    honest mates dropped (:mod:`securefl.methods.clustering.game`).
+    """
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.
 
-    With atoms: P(all of a party's atom mates collude). Sums can determine an atom, and no less.
-    Fixed clusters are one assignment; that it was drawn by chance is up to whoever starts the run. With open
-    task groups 1 where there are colluders enough to fill a cluster: they name the party's group."""
+    With atoms: P(all of a party's atom mates collude), since sums determine at most an atom. Fixed clusters
+    are one assignment; whether it was drawn by chance depends on the party that starts the run. With open
+    task groups 1 if there are enough colluders to fill a cluster: they name the party's group.
+    """
     p_shares_fail: float
-    """P(more than f of a given party's cluster mates collude in at least one opening): what shared noise is
-    not reckoned for. At most so much, however few parties a round goes on with; 0.0 without shared noise."""
+    """Upper bound on P(more than f of a given party's cluster mates collude in at least one opening),
+    which shared noise does not cover. Holds for any number of parties in a round; 0.0 without shared
+    noise."""
 
     own_rules: bytes = b""
-    """Digest of the files that a user's own rules are in, where parties repeat the step; empty elsewhere."""
+    """Digest of the files of a user's custom rules, if parties repeat the step; otherwise empty."""
 
     @property
     def clusters(self) -> int:
-        """c: clusters per reclustering."""
+        """c: number of clusters per reclustering."""
         return len(self.cluster_sizes)
 
 
 def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64]) -> DerivedLimits:
-    """The limits of a scenario that :func:`securefl.methods.feasibility.limits.check` has found feasible."""
+    """Return the limits of a scenario that passed :func:`securefl.methods.feasibility.limits.check`."""
     plan, parties, byzantine = scenario.secure_sum, scenario.parties, scenario.aggregation.byzantine
     judged = judged_together(scenario, sizes)
     tolerated = robust.withstood(scenario.aggregation, len(judged))
@@ -89,7 +94,7 @@ def derive(scenario: Scenario, sizes: tuple[int, ...], ring_bits: Literal[32, 64
 
 
 def _own_rules(scenario: Scenario) -> bytes:
-    """Digest of the source of one's own rules: who has another file cannot repeat a step."""
+    """Return the digest of the source of custom rules: a party with another file cannot repeat a step."""
     sources = own_sources(msgspec.to_builtins(scenario.aggregation))
     if not sources:
         return b""

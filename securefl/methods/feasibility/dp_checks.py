@@ -7,7 +7,7 @@ from securefl.scenario import Scenario
 
 
 def check_checks(scenario: Scenario) -> None:
-    """Refuse checks of noise that nobody adds, the published pair on sums, and claims about missing checks.
+    """Reject checks without noise, published checks on sums, and claims about missing checks.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -37,11 +37,11 @@ def check_checks(scenario: Scenario) -> None:
 
 
 def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "presence"]:
-    """The subject of evidence over rounds (:mod:`securefl.methods.privacy.checks.evidence`).
+    """Return the subject of evidence over rounds (:mod:`securefl.methods.privacy.checks.evidence`).
 
-    Single uploads speak of their party, and fixed clusters of themselves. In changing company the bet of
-    presence speaks of parties, but only if the scenario reckons with Byzantine ones; atoms keep company
-    together.
+    Single uploads are evidence about their party, and fixed clusters about themselves. With changing clusters
+    the bet of presence is evidence about parties, but only if the scenario assumes Byzantine ones. Atoms keep
+    cluster mates together.
     """
     if scenario.checks.kind != "corrected":
         return "none"

@@ -1,9 +1,9 @@
-"""Limits of ``[leakage]``: refusal of what parties would never release, or could not decide upon.
+"""Limits of ``[leakage]``: rejection of sums that parties would never release, or could not judge.
 
-How many reclusterings a draw allows is up to the ledger (:mod:`securefl.protocol.round.shared.leakage`); what
-is certain, or certain as a rule, is known from the numbers.
+The ledger decides how many reclusterings of a draw are admitted
+(:mod:`securefl.protocol.round.shared.leakage`). The numbers alone show what is certain, or typical.
 
-New local work has to be new: what of ``clustering.new_work`` depends on a party's data.
+The module also checks, against a party's data, that ``clustering.new_work`` yields new updates.
 """
 
 import math
@@ -14,24 +14,24 @@ from securefl.methods.feasibility.atoms import leaks_all_at
 from securefl.scenario import Scenario
 
 MOST_SEARCHED = 3
-"""Combinations of so many parties are searched whatever it costs (``leakage.support.IN_A_ROUND``)."""
+"""Largest combinations of parties that are always searched (``leakage.support.IN_A_ROUND``)."""
 SEARCH_BUDGET = 1_000_000
-"""Beyond, as long as that is no more sets of one party fewer (``leakage.support.searchable``)."""
+"""Beyond, the largest number of sets of one party fewer that is searched (``leakage.support.searchable``)."""
 MOST_COLLUDERS = 2
-"""With more, the leverage in overlapping sums is not computed (``leakage.leverage.MOST_COLLUDERS``)."""
+"""Largest number of colluders for the leverage in overlapping sums (``leakage.leverage.MOST_COLLUDERS``)."""
 LEVERAGE_BUDGET = 100_000_000
-"""Most steps for it (``leakage.leverage.BUDGET``)."""
+"""Largest number of steps for the leverage (``leakage.leverage.BUDGET``)."""
 
 
 def all_exposed_at(scenario: Scenario) -> int | None:
-    """R*: reclusterings that as a rule give away every update; None where no number of them does."""
+    """Return R*: reclusterings that typically reveal every update; None if no number of them does."""
     if clustering.works_of(scenario.clustering) > 1 or scenario.clustering.atoms > 1:
         return None
     return leaks_all_at(scenario)
 
 
 def check_leakage(scenario: Scenario) -> None:
-    """Refuse limits that no round keeps, and reclusterings that would never be opened.
+    """Reject limits that no round keeps, and reclusterings that would never be opened.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -122,15 +122,15 @@ def _check_searchable(scenario: Scenario) -> None:
 
 
 def check_new_work(scenario: Scenario, samples: int) -> None:
-    """Refuse new work that would be the same update again, in a run that must not expose anybody.
+    """Reject new work that would repeat the same update, in a run that must not expose any party.
 
-    The works of a round start from one model and differ in the order of samples. Where one batch holds them
-    all there is no order, so that all sums hold one update while the ledger counts one version for each.
-    Privacy noise is drawn for each work, and accounted for.
+    The works of a round start from one model and differ in the order of samples. If one batch holds all
+    samples there is no order: all sums hold one update, while the ledger counts one version for each. Privacy
+    noise is drawn and accounted for in each work.
 
     Args:
         scenario: of the run.
-        samples: that a party holds, the fewest of any party where several are known.
+        samples: number of samples of a party, the smallest if several are known.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.

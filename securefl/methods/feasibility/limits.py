@@ -1,6 +1,6 @@
-"""Limits between the fields of a scenario (protocol.md, Parameters): refusal of what may not run.
+"""Limits between the fields of a scenario (protocol.md, Parameters): rejection of infeasible ones.
 
-``check`` refuses, or derives what the rest of the program and the header of a run need.
+``check`` rejects a scenario, or derives the numbers for the program and the header of a run.
 """
 
 from typing import Literal
@@ -33,11 +33,11 @@ MAX_STEPS = 2**53 - 1
 """Largest magnitude of an encoded coordinate: float64 represents every integer up to it."""
 
 MAX_CLUSTER = 1_024
-"""Most members of a cluster: what the lists of a message may hold."""
+"""Largest number of members of a cluster: the limit of lists in a message."""
 
 
 def check(scenario: Scenario) -> derived.DerivedLimits:
-    """Refuse a scenario whose numbers do not fit together; derive what they imply.
+    """Reject a scenario whose numbers do not fit together; otherwise derive its limits.
 
     Raises:
         ConfigError: with the field to change, the reason with its numbers, and the remedy.
@@ -70,7 +70,7 @@ def check(scenario: Scenario) -> derived.DerivedLimits:
 
 
 def check_deadlines(scenario: Scenario) -> None:
-    """Refuse inputs that are submitted too late.
+    """Reject inputs that are submitted too late.
 
     Raises:
         ConfigError: with the bound.
@@ -85,7 +85,7 @@ def check_deadlines(scenario: Scenario) -> None:
 
 
 def check_clustering(scenario: Scenario) -> None:
-    """Refuse atoms and fixed clusters where they contradict another field, or protect nobody unannounced.
+    """Reject atoms and fixed clusters that contradict another field or protect no party silently.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -147,12 +147,15 @@ def _check_largest(scenario: Scenario) -> None:
 
 
 def largest_sum(scenario: Scenario, members: int) -> int:
-    """Return how large a coordinate of so many members' sum can be, noise included, in steps."""
+    """Return the largest coordinate of a sum of ``members`` members, noise included, in steps."""
     return members * (steps_of(scenario) + privacy.noise_of(scenario))
 
 
 def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
-    """The narrowest allowed ring in which no sum, noise included, wraps: members x steps < 2^(bits - 1)."""
+    """Return the narrowest allowed ring in which no sum wraps: members x steps < 2^(bits - 1).
+
+    ``steps`` includes the noise.
+    """
     steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, privacy.noise_of(scenario)
     size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
     if noise:

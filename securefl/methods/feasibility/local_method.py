@@ -1,4 +1,4 @@
-"""Limits of local methods: what they do to a gradient takes epochs of SGD."""
+"""Limits of local methods, which change the gradients of epochs of SGD."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from securefl.scenario import Scenario
 
 
 def check_local_method(scenario: Scenario) -> None:
-    """Refuse what a local method cannot be combined with.
+    """Reject fields that a local method cannot be combined with.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -21,7 +21,7 @@ def check_local_method(scenario: Scenario) -> None:
 
 
 def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """Field, reason and remedy of each conflict."""
+    """Yield field, reason and remedy of each conflict."""
     if scenario.model.by_sites:
         yield (
             "training.method",

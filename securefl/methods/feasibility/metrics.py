@@ -1,4 +1,4 @@
-"""Limits of metrics that are pooled over sites: what can be counted, and what must not be repeated."""
+"""Limits of metrics that are pooled over sites: countable values, and no repetition that reveals them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from securefl.methods import clustering, metrics
 from securefl.scenario import FalseMetrics, Metric, Scenario
 
 LARGEST = 1e300
-"""Ends of ranges at most: the width of a range, and its values in any sum of shares, are finite then."""
+"""Largest magnitude of the ends of ranges: the width of a range and sums of shares are then finite."""
 FINEST = 2.0**-32
-"""Width of a range, as a share of its ends, at least."""
+"""Smallest width of a range, relative to its ends."""
 
 
 def check_metrics(scenario: Scenario, ring_bits: int) -> None:
-    """Refuse metrics that mean nothing, or tell more than they should.
+    """Reject metrics that are meaningless, or reveal more than they should.
 
     Args:
         scenario: of the run.
@@ -30,7 +30,7 @@ def check_metrics(scenario: Scenario, ring_bits: int) -> None:
 
 
 def _unnamed_metrics(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """Names that are no numbers of the scenario."""
+    """Yield names that are not numbers of the scenario."""
     stop, known = scenario.stop, metrics.names_of(scenario.evaluation)
     there = ", ".join(known) or "none are declared"
     if stop.metric is not None and stop.metric not in known:
@@ -51,7 +51,7 @@ def _unnamed_metrics(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 
 def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with the gain that counts."""
+    """Yield the conflicts of ``stop.min_gain``."""
     stop, gain = scenario.stop, scenario.stop.min_gain
     if gain is None:
         return
@@ -63,7 +63,7 @@ def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a metric by itself."""
+    """Yield the conflicts of single metrics."""
     columns = {"column", "classes"}
     if scenario.model.by_columns and not scenario.evaluation.metrics:
         yield "evaluation.metrics", 'model.type = "statistics" needs columns', "declare them"
@@ -85,7 +85,7 @@ def _of_each(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 
 def _place(scenario: Scenario, index: int) -> str:
-    """The path of a metric; in a statistics round, of the feature that it stands for."""
+    """Return the path of a metric; in a statistics round, of the feature that it represents."""
     kind = scenario.evaluation.metrics[index].kind
     return (
         f"statistics.features.{index}"
@@ -95,7 +95,7 @@ def _place(scenario: Scenario, index: int) -> str:
 
 
 def _range(metric: Metric) -> tuple[str, str] | None:
-    """The reason and the remedy if numbers within the range cannot be counted as shares of it."""
+    """Return the reason and the remedy if values in the range cannot be counted as shares of it."""
     low, high = metric.lower, metric.upper
     if not low < high:
         return f"{high:g} is not above lower = {low:g}", "set a range"
@@ -106,7 +106,7 @@ def _range(metric: Metric) -> tuple[str, str] | None:
         )
     if high - low < 1 / LARGEST:
         return f"{low:g} to {high:g} of {metric.name} is under {1 / LARGEST:g} wide", "use a smaller unit"
-    # Bins and moments are of shares of the range: of what doubles do not tell apart there are none.
+    # Bins and moments are of shares of the range, which doubles must be able to distinguish.
     if high - low < FINEST * max(abs(low), abs(high)):
         reason = f"{low!r} to {high!r} of {metric.name} has fewer than 2^20 numbers of double precision"
         return reason, "subtract an offset from the values"
@@ -133,7 +133,7 @@ def _root(metric: Metric) -> tuple[str, str] | None:
 
 
 def _together(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """What does not go with metrics."""
+    """Yield the conflicts of metrics with other fields."""
     if not scenario.evaluation.metrics:
         for index, behaviour in enumerate(scenario.behaviours):
             if isinstance(behaviour, FalseMetrics):

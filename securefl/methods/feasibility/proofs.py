@@ -8,7 +8,7 @@ from securefl.methods import clustering
 from securefl.scenario import Scenario
 
 MAX_PROOF = 8 * 64 * 1024 * 1024
-"""Most bytes of vectors in one proof: what one field of a message may hold."""
+"""Largest number of bytes of vectors in one proof: the limit of a message field."""
 _MEGABYTE = 1_000_000
 _MOMENT = 8
 """Bytes of a parameter in one moment of the optimiser."""
@@ -18,33 +18,33 @@ _PARAMETER = 4
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """Bytes of vectors in the proofs of one round, at most; lists and headers come on top."""
+    """Upper bounds on the bytes of vectors in the proofs of one round; lists and headers are extra."""
 
     opening: int
-    """In one proof of an opening: all vectors of a cluster."""
+    """One proof of an opening: all vectors of a cluster."""
     step: int
-    """In one proof of a step: all sums, the optimiser's moments, and the next model."""
+    """One proof of a step: all sums, the optimiser's moments, and the next model."""
     openings: int
-    """In all proofs of openings."""
+    """All proofs of openings."""
     steps: int
-    """In all proofs of the step."""
+    """All proofs of the step."""
 
     @property
     def total(self) -> int:
-        """All that the server sends to verifiers."""
+        """All proofs that the server sends to verifiers."""
         return self.openings + self.steps
 
 
 def openers_asked(scenario: Scenario, members: int) -> int:
     """Return how many of a cluster's members are asked to repeat its opening: 2 f + 2, or all of fewer.
 
-    It takes the word of f + 1: f may keep theirs to themselves, and one may drop out.
+    An opening needs f + 1 attestations: f members may withhold theirs, and one may drop out.
     """
     return min(2 * scenario.secure_sum.colluders_per_cluster + 2, members)
 
 
 def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
-    """Return what verifiers get in one round, whoever stays away; all 0 where nobody verifies.
+    """Return the largest size of the proofs of one round, for any absences; all 0 without verification.
 
     Args:
         scenario: a feasible one.
@@ -63,20 +63,20 @@ def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     return Proofs(
         opening=largest * vector,
         step=step,
-        # Who is absent makes fewer clusters, and larger ones: their members are no more in all.
+        # Absent parties make fewer and larger clusters, but not more members in total.
         openings=vectors * participants * openers_asked(scenario, largest) * vector,
         steps=min(clustering.committee_size(scenario), participants) * step,
     )
 
 
 def most_parameters(scenario: Scenario, ring_bits: int) -> int:
-    """Return the largest d of which each proof of a verified round fits into a message."""
+    """Return the largest d for which each proof of a verified round fits into a message."""
     each = proofs_of(scenario, ring_bits, 1)
     return MAX_PROOF // max(each.opening, each.step)
 
 
 def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
-    """Refuse models whose proofs do not fit into a message.
+    """Reject models whose proofs do not fit into a message.
 
     Args:
         scenario: a feasible one.
@@ -98,5 +98,5 @@ def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
 
 
 def _show_size(size: int) -> str:
-    """Megabytes, rounded up: what is too much by a byte shall look it."""
+    """Return megabytes, rounded up, so that a size above the limit never looks equal to it."""
     return f"{math.ceil(10 * size / _MEGABYTE) / 10:,.1f}"

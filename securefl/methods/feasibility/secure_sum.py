@@ -1,9 +1,9 @@
 """Limits of ``[secure_sum]``: thresholds, survivors and colluders against the planned clusters.
 
-One refusal names the first contradiction and all changes that resolve it, so that no second refusal of these
+An error names the first contradiction and all changes that resolve it, so that no second error about these
 fields follows.
 
-Limits of CrypTen sums (docs/crypten.md): refusal of what cannot run.
+Also limits of CrypTen sums (docs/crypten.md).
 """
 
 import math
@@ -32,19 +32,19 @@ from securefl.scenario import (
 )
 
 _MOST_WAYS = 2
-"""Alternatives that a refusal names."""
+"""Number of alternatives that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Contradiction:
-    """Two fields that do not go together, and the one to name."""
+    """A contradiction between two fields, and the field to name."""
 
     path: str
     reason: str
 
 
 def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    """Refuse thresholds, survivors and colluders that do not fit the planned clusters.
+    """Reject thresholds, survivors and colluders that do not fit the planned clusters.
 
     Args:
         scenario: with a feasible population.
@@ -59,11 +59,11 @@ def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
 
 
 def remedy(scenario: Scenario, path: str) -> str:
-    """Return the changes that resolve a contradiction, the least ones, as alternatives.
+    """Return the smallest changes that resolve a contradiction, as alternatives.
 
     Args:
-        scenario: that is refused.
-        path: of the field that the refusal names; it is not repeated.
+        scenario: the rejected one.
+        path: field that the error names; it is not repeated.
     """
     ways: list[str] = []
     for way in _ways(scenario):
@@ -159,7 +159,7 @@ def _of_survivors(scenario: Scenario, smallest: int) -> Iterator[_Contradiction]
 
 
 def _ways(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield scenarios near this one that these limits allow: the same f first, then fewer colluders."""
+    """Yield allowed scenarios near this one: with the same f first, then with fewer colluders."""
     sums, least = scenario.secure_sum, least_colluders(scenario)
     filled = _with_full_clusters(scenario)
     wanted = _with_f(filled, max(sums.colluders_per_cluster, least))
@@ -180,7 +180,7 @@ def _ways(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _with_full_clusters(scenario: Scenario) -> Scenario:
-    """Return the scenario with clusters that participants fill, and colluders that leave a party to protect.
+    """Return the scenario with clusters that participants fill, and at least one honest party.
 
     ``leakage.colluders`` is as large as verification needs it.
     """
@@ -201,7 +201,7 @@ def _with_f(scenario: Scenario, f: int) -> Scenario:
 
 
 def _with_certifying_quorum(scenario: Scenario) -> Scenario:
-    """Return the scenario with as many participants as certify a freeze."""
+    """Return the scenario with enough participants to certify a freeze."""
     drawn, quorum = scenario.participation, quorum_of(scenario.parties, scenario.secure_sum.colluders)
     if scenario.secure_sum.server != "active" or participants_of(scenario) >= quorum:
         return scenario
@@ -216,7 +216,7 @@ def _of_size(scenario: Scenario, size: int) -> Scenario:
 
 
 def _larger_size(scenario: Scenario) -> int | None:
-    """Return the least size of clusters, from this one on, in which f colluders and k honest members fit."""
+    """Return the smallest cluster size, from this one on, that fits f colluders and k honest members."""
     clustering = scenario.clustering
     if hides_groups(scenario.groups) or clustering.atoms > 1:
         return None
@@ -229,7 +229,7 @@ def _holds(scenario: Scenario) -> bool:
     try:
         sizes = planned_sizes(scenario)
     except UsageError:
-        # Fewer participants than one atom needs, or smaller clusters than an atom.
+        # Fewer participants than one atom needs, or clusters smaller than an atom.
         return False
     if scenario.secure_sum.colluders >= scenario.parties:
         return False
@@ -257,11 +257,11 @@ _FIELDS = (
     ("participation", "fraction"),
     ("secure_sum", "verify"),
 )
-"""Table and field of all that a remedy may change."""
+"""Table and field of each possible change of a remedy."""
 
 
 def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
-    """Yield a bound for each field that differs, first that of ``path``, whose name the refusal has."""
+    """Yield a bound for each field that differs, first that of ``path``, which the error already names."""
     fields = sorted(_FIELDS, key=lambda field: ".".join(field) != path)
     for table, field in fields:
         old, new = getattr(getattr(before, table), field), getattr(getattr(after, table), field)
@@ -277,7 +277,7 @@ def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
 
 
 def check_crypten(scenario: Scenario, smallest: int) -> None:
-    """Refuse what CrypTen sums cannot do, and what means nothing without them.
+    """Reject settings that CrypTen sums do not support, or that have no meaning without them.
 
     Args:
         scenario: with feasible thresholds.

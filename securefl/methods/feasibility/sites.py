@@ -1,4 +1,4 @@
-"""Limits of a model that sites train: what needs samples, or somebody who can test, is refused."""
+"""Limits of a model that sites train: rejection of settings that need samples or a test at the server."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ TESTED = frozenset({"accuracy", "backdoor_success"})
 
 
 def check_sites(scenario: Scenario) -> None:
-    """Refuse what the federation cannot do around sites, whose data and code it does not see.
+    """Reject settings that the federation cannot apply to sites, whose data and code it does not see.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -21,12 +21,12 @@ def check_sites(scenario: Scenario) -> None:
 
 
 def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
-    """Refuse a model that sites train without a site, and a site with another model.
+    """Reject a model that sites train without a site, and a site with another model.
 
     Args:
         scenario: of the run.
-        given: whether the caller named a site.
-        apart: whether it is to have a process of its own.
+        given: True if the caller named a site.
+        apart: True if the site gets its own process.
 
     Raises:
         ConfigError: naming ``--site``, or the option for its process.
@@ -49,9 +49,9 @@ def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
 
 
 def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """Field, reason and remedy of each conflict."""
+    """Yield field, reason and remedy of each conflict."""
     if scenario.training.dp_sgd is not None and scenario.evaluation.metrics:
-        # Their noise is scaled to a whole site, and a record's share of it depends on the kind.
+        # Noise of metrics is scaled to a whole site, and a record's share of it depends on the kind.
         yield (
             "evaluation.metrics",
             "metrics cannot be combined with privacy.unit = record",
@@ -81,7 +81,7 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 
 def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """What goes by a test of the model at the server."""
+    """Yield the conflicts of settings that need a test of the model at the server."""
     untested = "nobody but a site can say how good a model is"
     remedy = "use stop.metric, one of [evaluation]"
     for name in ("target", "patience"):

@@ -10,7 +10,7 @@ from securefl.scenario import CoalitionAttack, Groups, Scenario
 
 
 def check_groups(scenario: Scenario) -> None:
-    """Refuse task groups where they contradict another field.
+    """Reject task groups that contradict another field.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -74,7 +74,7 @@ def _check_sizes(scenario: Scenario) -> None:
 
 
 def _check_pace(groups: Groups) -> None:
-    """Where there are not two partings, nothing is between them."""
+    """Reject a pace between splits if there are fewer than two splits."""
     if groups.pace == Groups().pace:
         return
     between = f"{groups.pace} rounds between partings"
@@ -91,7 +91,7 @@ def _check_pace(groups: Groups) -> None:
 
 
 def _check_company(scenario: Scenario) -> None:
-    """Refuse what no kind of groups goes with."""
+    """Reject settings that cannot be combined with any kind of groups."""
     if scenario.privacy.unit != "none" or scenario.training.dp_sgd is not None:
         raise ConfigError(
             "groups.count",
@@ -197,7 +197,7 @@ def _check_hidden(scenario: Scenario) -> None:
         )
     sums = scenario.secure_sum
     if sums.colluders_per_cluster + sums.k_anonymity < 2:
-        # Refused in experiments too: the ledger knows whole clusters, and would not see single updates.
+        # Rejected in experiments too: the ledger knows whole clusters, and would not see single updates.
         raise ConfigError(
             "secure_sum.k_anonymity",
             "1 reveals the update of a party that is alone in its group",
@@ -226,12 +226,12 @@ def _check_hidden(scenario: Scenario) -> None:
 
 
 def unheard(scenario: Scenario) -> float:
-    """Share of updates in [0, 1] that no slot of hidden groups opens: expected over the draw of clusters.
+    """Return the expected share of updates in [0, 1] that no slot of hidden groups opens.
 
-    A member of a group of n among N parties needs f + k_anonymity - 1 of its m - 1 mates from there:
-    hypergeometric. At f + k_anonymity = 2 and k equal groups that is about (1 - 1 / k)^(m - 1), and exactly
-    so without end of parties. Groups are those that the scenario plans; who chooses another model than its
-    mates is not reckoned with.
+    The expectation is over the draw of clusters. A member of a group of n among N parties needs f +
+    k_anonymity - 1 of its m - 1 mates from the group: hypergeometric. At f + k_anonymity = 2 and k equal
+    groups that is about (1 - 1 / k)^(m - 1), exact for infinitely many parties. Groups are the planned ones;
+    parties that choose another model than their group are not considered.
     """
     sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
     needed = sums.colluders_per_cluster + sums.k_anonymity - 1
@@ -241,12 +241,12 @@ def unheard(scenario: Scenario) -> float:
 
 
 def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes of the clusters whose sums an aggregation rule sees together.
+    """Return the sizes of the clusters whose sums an aggregation rule gets together.
 
-    All ``sizes`` of a run with one model. With task groups the rule looks at each group's sums by themselves:
-    those of the smallest group, as the scenario plans it. In hidden groups that is the number of clusters
-    that has f + k_anonymity of its members on average, rounded down. Liars choose their group like all
-    others, so that more of them may be in one group than chance would put there.
+    With one model these are all ``sizes``. With task groups the rule gets each group's sums separately: those
+    of the smallest planned group. With hidden groups that is the average number of clusters with f +
+    k_anonymity of its members, rounded down. Byzantine parties choose their group, so more of them may be in
+    one group than by chance.
     """
     if scenario.groups.count == 1:
         return sizes

@@ -1,4 +1,4 @@
-"""The rule of a scenario, behind its pre-aggregation, applied to cluster means."""
+"""Application of a scenario's pre-aggregation and rule to cluster means."""
 
 from dataclasses import replace
 
@@ -18,10 +18,10 @@ def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) 
     Args:
         plan: the scenario's ``[aggregation]``.
         stack: the cluster means.
-        seed: 16 bytes or more that nobody could choose or foresee, for what is drawn.
+        seed: at least 16 bytes for random choices, which no party could choose or foresee.
 
     Returns:
-        The rule's result, with ``kept`` by cluster: for those of one bucket, what became of the bucket.
+        The rule's result, with ``kept`` by cluster: clusters of one bucket share the bucket's value.
 
     Raises:
         UsageError: fewer clusters than :func:`securefl.methods.robust.tolerance.clusters_needed_by`.
@@ -34,9 +34,9 @@ def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) 
 def earned_by(
     plan: scenario.Aggregation, rule: inner_product.InnerProduct, stack: ClusterMeans, seed: bytes
 ) -> F64:
-    """Trust that the clusters earn with ``rule``, behind the scenario's pre-aggregation, f64 ``(c,)``.
+    """Return the trust that the clusters earn with ``rule`` after pre-aggregation, f64 ``(c,)``.
 
-    Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn what the bucket does.
+    Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn the bucket's trust.
     """
     stack, row_of = _prepare_rows(plan, stack, seed)
     return inner_product.trust_gains(stack, rule)[row_of]
@@ -45,7 +45,7 @@ def earned_by(
 def _prepare_rows(
     plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes
 ) -> tuple[ClusterMeans, Places]:
-    """The rows that the rule sees, and by cluster the row in which it counts."""
+    """Return the rows for the rule, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
         raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
@@ -77,9 +77,9 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
     """Apply ``rule`` to the cluster means.
 
     Raises:
-        UsageError: fewer clusters than ``rule.clusters_needed``; where clusters were lost to dropouts, the
-            caller has to notice first. Or a server rule, and the stack has no server gradient.
-        RunAbortedError: a rule of one's own raised something, or gave no result.
+        UsageError: fewer clusters than ``rule.clusters_needed`` (callers check for clusters lost to dropouts
+            first), or a server rule with a stack without a server gradient.
+        RunAbortedError: a custom rule raised an exception, or returned an invalid result.
     """
     needed = rule.clusters_needed
     if stack.clusters < needed:
@@ -92,7 +92,11 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
 
 
 def _check_result(rule: scenario.Rule, stack: ClusterMeans, result: object) -> None:
-    """Refuse what a rule of one's own must not give."""
+    """Check the result of a custom rule.
+
+    Raises:
+        RunAbortedError: wrong type, dtype or shape.
+    """
     clusters, length = stack.means.shape
     expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]
     found: object = type(result).__name__

@@ -1,11 +1,11 @@
-"""Distances between cluster means, their lengths and angles, and an order that ignores cluster numbers.
+"""Distances, lengths and angles of cluster means, and an order that ignores cluster numbers.
 
-Points in the span of the cluster means, known by their coefficients.
+:class:`Span` represents points in the span of the cluster means by their coefficients. Iterative rules
+(geometric median, centred clipping) need only the distances of such a point to all rows. One Gram matrix
+gives them, so an iteration costs O(c^2) instead of two passes over all c d values.
 
-Rules that iterate (geometric median, centred clipping) only ever ask how far such a point is from each row.
-One Gram matrix answers that, so that an iteration costs O(c^2) instead of two passes over all c d values.
-
-Columns in blocks that fit the cache, with ranked values, for rules that go coordinate by coordinate.
+:func:`column_blocks` yields columns in blocks that fit the cache, with ranked values, for coordinate-wise
+rules.
 """
 
 import math
@@ -25,31 +25,31 @@ BLOCK_VALUES = 1 << 16
 
 
 class Block(NamedTuple):
-    """Some columns of an f64 ``(c, d)`` array. Its arrays are free to use; the next block overwrites them."""
+    """Some columns of an f64 ``(c, d)`` array. Its arrays may be modified; the next block overwrites them."""
 
     at: slice
-    """Which columns."""
+    """Slice of the columns."""
     rows: F64
     """Their values, contiguous, in the order of the rows, zeros without a sign."""
     ranked: F64
     """Their values, each column in ascending order."""
     scratch: F64
-    """Space of the same shape. Fresh memory for each block would cost more than the arithmetic on it."""
+    """Buffer of the same shape. Fresh memory for each block would cost more than the arithmetic on it."""
 
 
 def tag_mask(clusters: int) -> int:
-    """The lowest bits of a float64 that :func:`column_blocks` gives to the index of one of so many rows."""
+    """Return the mask of the lowest bits of a float64 that hold the index of one of ``clusters`` rows."""
     return (1 << (clusters - 1).bit_length()) - 1
 
 
 def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
-    """All columns of ``array`` in order. O(``BLOCK_VALUES`` + c) memory.
+    """Yield all columns of ``array`` in order, in O(``BLOCK_VALUES`` + c) memory.
 
     Args:
         array: f64 ``(c, d)``, finite.
-        tagged: write each row's index into the lowest bits of what ``ranked`` holds (:func:`tag_mask`), which
-            tells whose value has which rank for much less than an ``argsort``. Values that differ in these
-            bits only, or in sign only, are then ranked anyhow.
+        tagged: write each row's index into the lowest bits of the values in ``ranked`` (:func:`tag_mask`).
+            That gives the row of each rank much faster than an ``argsort``. Values that differ only in these
+            bits, or only in sign, are ranked arbitrarily.
     """
     clusters, columns = array.shape
     mask = tag_mask(clusters)
@@ -60,7 +60,7 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
         at = slice(start, min(start + width, columns))
         shape = (clusters, at.stop - start)
         rows, ranked, scratch = (flat[: shape[0] * shape[1]].reshape(shape) for flat in buffers)
-        # Of zeros with and without a sign either may come first in a sort: there shall be one zero only.
+        # A sort may put zeros with and without a sign in any order, so remove the signs.
         np.add(array[:, at], 0.0, out=rows)
         if tagged:
             bits = np.bitwise_and(rows.view(np.int64), ~mask, out=ranked.view(np.int64))
@@ -72,13 +72,13 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
 
 
 def squared_distances(rows: F64) -> F64:
-    """||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
+    """Return ||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
 
-    From one Gram matrix, G_ii + G_jj - 2 G_ij, of rows that are rounded to 23 bits
-    (:func:`securefl.methods.robust.products.gram`): differences below 1e-7 of the rows' norms drown, but a
-    huge row spoils its own distances only, and identical rows are at distance 0 and equally far from all
-    others. Distances whose terms overflow float64 count as infinite. The bits are the same on every machine,
-    and for any order of the rows.
+    From one Gram matrix, G_ii + G_jj - 2 G_ij, of rows rounded to 23 bits
+    (:func:`securefl.methods.robust.products.gram`). Differences below 1e-7 of the rows' norms are lost, but a
+    huge row only affects its own distances. Identical rows have distance 0 and equal distances to all others.
+    Distances whose terms overflow float64 count as infinite. The bits are the same on every machine and for
+    any order of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         products = gram(rows)
@@ -91,9 +91,10 @@ def squared_distances(rows: F64) -> F64:
 
 
 def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
-    """The indices by their rows in lexicographic order: the smallest at the first coordinate that differs.
+    """Return the indices by their rows in lexicographic order.
 
-    Identical rows go by weight. Ties that are broken by it do not depend on the order of the clusters.
+    Identical rows are ordered by weight. Ties broken by this order do not depend on the order of the
+    clusters.
     """
 
     def compare(a: int, b: int) -> int:
@@ -103,7 +104,10 @@ def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
 
 
 def _compare(left: F64, right: F64) -> int:
-    """Negative if ``left`` comes first. Rows mostly differ early, so it looks at ever longer pieces."""
+    """Return a negative number if ``left`` comes first.
+
+    Rows mostly differ early, so the compared pieces grow.
+    """
     start, size = 0, 1
     while start < left.size:
         a, b = left[start : start + size], right[start : start + size]
@@ -115,11 +119,11 @@ def _compare(left: F64, right: F64) -> int:
 
 
 _TRUSTED = 1e-290, 1e300
-"""Squared lengths in between have lost nothing to overflow or underflow."""
+"""Range of squared lengths without overflow or underflow."""
 
 
 def lengths(rows: F64) -> F64:
-    """||x_i||, f64 ``(c,)``; infinite only if the length itself is beyond float64."""
+    """Return ||x_i||, f64 ``(c,)``; infinite only if the length itself overflows float64."""
     with np.errstate(over="ignore"):
         (squared,) = dots(rows, rows)
         result = np.sqrt(squared)
@@ -130,7 +134,7 @@ def lengths(rows: F64) -> F64:
 
 
 def polar(rows: F64, vector: F64) -> tuple[F64, F64]:
-    """||x_i||, and the cosine of its angle to ``vector`` (0 where either is zero), f64 ``(c,)`` each."""
+    """Return ||x_i|| and the cosine of its angle to ``vector`` (0 if either is zero), f64 ``(c,)`` each."""
     vector = vector / _power(vector)
     length = _length(vector)
     result = np.zeros(len(rows))
@@ -157,7 +161,7 @@ def _length(vector: F64) -> float:
 
 
 def _power(vector: F64) -> float:
-    """A power of two of about the largest magnitude in ``vector``; 1 if that is zero."""
+    """Return a power of two near the largest magnitude in ``vector``; 1 if that is zero."""
     largest = float(np.abs(vector).max(initial=0.0))
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
 
@@ -168,12 +172,12 @@ _SAFE_EXPONENT = 470
 
 
 class Span:
-    """The rows relative to an origin, y_i = x_i - origin, and the points u = sum_i a_i y_i.
+    """Rows relative to an origin, y_i = x_i - origin, and points u = sum_i a_i y_i.
 
     Distances are exact to about 1e-7 of the longest *honest* y_i, whose values are rounded to 23 bits
-    (:func:`securefl.methods.robust.products.gram`): an enormous row has coefficients as small as it is long
-    in the rules that use this, and its products keep their relative precision. Rows whose squares leave the
-    range of float64 are scaled by a power of two first.
+    (:func:`securefl.methods.robust.products.gram`). In the rules that use this class, the coefficient of an
+    enormous row is as small as the row is long, and its products keep their relative precision. Rows whose
+    squares leave the range of float64 are first scaled by a power of two.
     """
 
     def __init__(self, rows: F64, origin: F64 | None = None) -> None:
@@ -187,20 +191,20 @@ class Span:
             self._products = products.gram(rows, origin, 1.0 / self._unit)
 
     def between_rows(self) -> F64:
-        """||y_i - y_j||, f64 ``(c, c)``, rows' own unit, zero on the diagonal."""
+        """Return ||y_i - y_j||, f64 ``(c, c)``, in the rows' unit, zero on the diagonal."""
         norms = np.diagonal(self._products)
         squared: F64 = norms[:, np.newaxis] + norms - 2.0 * self._products
         np.fill_diagonal(squared, 0.0)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def distances(self, coefficients: F64) -> F64:
-        """||u - y_j|| for all rows, f64 ``(c,)``, rows' own unit."""
+        """Return ||u - y_j|| for all rows, f64 ``(c,)``, in the rows' unit."""
         towards = products.fold(self._products * coefficients[:, np.newaxis])
         squared: F64 = products.total(coefficients * towards) - 2.0 * towards + np.diagonal(self._products)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def point(self, coefficients: F64) -> F64:
-        """Origin + u, f64 ``(d,)``: one pass over the rows."""
+        """Return origin + u, f64 ``(d,)``: one pass over the rows."""
         vector = products.combine(coefficients, self._rows)
         if self._origin is not None:
             vector += (1.0 - products.total(coefficients)) * self._origin

@@ -1,9 +1,9 @@
-"""Sums and products whose bits are the same on every machine, so that anybody can repeat a rule's result.
+"""Sums and products with the same bits on every machine, so that any party can repeat a rule's result.
 
-A matrix product adds in an order that depends on the BLAS build, its kernel for the processor, the number of
-threads and the place of a row, and may round products and sums together. Here it only ever sees small
-integers, whose products and sums float64 holds exactly: then no order rounds. All other sums are made of
-elementwise operations, each rounded as IEEE 754 says, in an order that depends on nothing but the shapes.
+The order of additions in a matrix product depends on the BLAS build, its kernel for the processor, the number
+of threads and the position of a row. It may also round products and sums together. Here matrix products only
+get small integers, whose products and sums are exact in float64, so no order rounds. All other sums are
+elementwise operations, each rounded by IEEE 754, in an order that depends only on the shapes.
 """
 
 import functools
@@ -16,34 +16,34 @@ from securefl.base.arrays import F64
 
 _COLUMNS = 128
 _BITS = 23
-"""128 products of integers of up to 2^23 stay within 2^53, whatever part of them has been added."""
+"""Bits of the integers: 128 products of integers of up to 2^23 stay within 2^53, and so do partial sums."""
 _SMALL = 48
-"""Up to so many rows the general product is faster than the symmetric one, though it does twice the work."""
+"""Number of rows up to which the general product is faster than the symmetric one, despite twice the work."""
 _LEAST_EXPONENT = -990
-"""Of a row's largest value; products of anything smaller underflow in any case."""
+"""Smallest exponent of a row's largest value; products of smaller values underflow in any case."""
 _STRIP = 1 << 13
-"""Columns that are handled at a time. Memory is read fastest in long runs, whatever fits the cache."""
+"""Columns per step. Long runs read memory fastest, even beyond the cache."""
 _PROBED = 1031
-"""Columns that einsum is tried on: its loop for many values at a time, and that for the last few."""
+"""Columns of the einsum probe, which cover its vectorised loop and its remainder loop."""
 _GROUP = 10
-"""Rows that are handled at a time where there is no matrix product."""
+"""Rows per step without a matrix product."""
 _BLOCK = 1 << 16
-"""Values of a block of all rows where what is made of it has as many."""
+"""Values of a block of all rows if the result has equally many."""
 _LARGEST_BATCH = 1 << 20
-"""Values of the products of pieces that are held at a time."""
+"""Largest number of values held for the products of pieces."""
 _SPREAD = 4
-"""Rows whose largest values are within 2^4 of each other are rounded to the same unit."""
+"""Exponent range of a group: rows with largest values within 2^4 of each other share one rounding unit."""
 
 
 def total(values: F64) -> float:
-    """The sum of a few values, f64 ``(n,)``, correctly rounded: their order does not matter."""
+    """Return the correctly rounded sum of a few values, f64 ``(n,)``: their order does not matter."""
     return math.fsum(values.tolist())
 
 
 def fold(values: F64) -> F64:
-    """The sums over the first axis, by halves; ``values`` are overwritten, and the result is their first row.
+    """Return the sums over the first axis, by halves; overwrites ``values``, whose first row is the result.
 
-    The order depends on the number of rows alone.
+    The order depends only on the number of rows.
     """
     count = len(values)
     while count > 1:
@@ -55,7 +55,7 @@ def fold(values: F64) -> F64:
 
 
 def combine(coefficients: F64, rows: F64) -> F64:
-    """``sum_i a_i x_i``, f64 ``(d,)``, added in the order of the rows, each operation rounded by itself."""
+    """Return ``sum_i a_i x_i``, f64 ``(d,)``, in the order of the rows, each operation rounded separately."""
     vector = np.empty(rows.shape[1])
     if _einsum_rounds_each() and len(vector) >= _PROBED:
         np.einsum("i,ij->j", coefficients, rows, out=vector)
@@ -67,7 +67,7 @@ def combine(coefficients: F64, rows: F64) -> F64:
 
 
 def combine_plainly(coefficients: F64, rows: F64, vector: F64) -> None:
-    """:func:`combine` into ``vector``, by two operations of numpy's a row."""
+    """Write :func:`combine` to ``vector``, by two numpy operations per row."""
     vector[:] = 0.0
     product = np.empty(len(vector))
     for coefficient, row in zip(coefficients.tolist(), rows, strict=True):
@@ -77,9 +77,9 @@ def combine_plainly(coefficients: F64, rows: F64, vector: F64) -> None:
 
 @functools.cache
 def _einsum_rounds_each() -> bool:
-    """Whether einsum gives these bits, too, as it does where it is not compiled to fused operations.
+    """Return True if einsum gives the same bits, as it does if not compiled to fused operations.
 
-    It then needs one pass instead of two. Fused, it would differ in a third of what is tried here.
+    It then needs one pass instead of two. With fused operations a third of the probe would differ.
     """
     coefficients: F64 = 1.0 / np.arange(3.0, 8.0)
     rows: F64 = np.sqrt(np.arange(2.0, 2.0 + 5 * _PROBED)).reshape(5, _PROBED)
@@ -89,9 +89,9 @@ def _einsum_rounds_each() -> bool:
 
 
 def dots(rows: F64, *others: F64) -> tuple[F64, ...]:
-    """<x_i, y> or <x_i, y_i> by row, f64 ``(c,)``, for each of ``others``, f64 ``(d,)`` or ``(c, d)``.
+    """Return <x_i, y> or <x_i, y_i>, f64 ``(c,)``, for each of ``others``, f64 ``(d,)`` or ``(c, d)``.
 
-    The order of the additions depends on d alone.
+    The order of the additions depends only on d.
     """
     clusters, dimension = rows.shape
     width = min(_STRIP, max(1, dimension))
@@ -112,20 +112,20 @@ def dots(rows: F64, *others: F64) -> tuple[F64, ...]:
 
 
 def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
-    """The inner products of ``factor * (x_i - origin)``, f64 ``(c, c)``; O(c^2 + block) memory.
+    """Return the inner products of ``factor * (x_i - origin)``, f64 ``(c, c)``, in O(c^2 + block) memory.
 
-    Each row is first rounded to 23 bits below its largest value in some thousand columns, that is, each value
-    by 2^-24 of that at most. The products are those of the rounded rows, up to 1e-15 of their lengths: so
-    what holds for products of points (no distance below zero, the triangle inequality) holds for them, too,
-    identical rows have identical products, and another order of the rows gives the same numbers in another
-    order. Products beyond float64 are infinite or NaN, without a warning.
+    In each block of several thousand columns, each row is rounded to 23 bits below its largest value there:
+    each value changes by at most 2^-24 of that. The products are those of the rounded rows, up to 1e-15 of
+    their lengths. So the properties of products of points hold (no distance below zero, the triangle
+    inequality). Identical rows have identical products, and reordered rows give the same numbers reordered.
+    Products that overflow float64 are infinite or NaN, without a warning.
     """
     clusters, dimension = rows.shape
     count = min(_STRIP // _COLUMNS, _LARGEST_BATCH // clusters**2, -(-dimension // _COLUMNS))
     count = max(1, count)
     width = count * _COLUMNS
-    # Rows a power of two apart would share few sets of the cache. The spare row keeps numpy from taking a
-    # product of few rows for a symmetric one.
+    # Rows a power of two apart would share few sets of the cache. The spare row keeps numpy from using the
+    # symmetric product for few rows.
     padded = np.zeros((clusters + 1, width + 8))
     block = padded[:clusters, :width]
     left = padded[: clusters + (clusters <= _SMALL), :width]
@@ -152,13 +152,13 @@ def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
 
 
 def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors: F64) -> F64:
-    """Sums of weighted rows: by row of ``chosen``, bool ``(k, c)``, over the rows it names, f64 ``(k, d)``.
+    """Return sums of the weighted rows chosen by each row of ``chosen``, bool ``(k, c)``: f64 ``(k, d)``.
 
-    Each is divided by its one of ``divisors``, f64 ``(k,)``.
+    Each is divided by its entry of ``divisors``, f64 ``(k,)``.
 
-    What is added is first rounded, in each column, to 53 - log2(c) bits below the largest value in it among
-    rows of about the same size: a sum of integers is exact. A far larger row leaves the digits of the others
-    alone. ``weights``: at most 2^-8, so that nothing overflows.
+    In each column, the summands are first rounded to 53 - log2(c) bits below the largest one among rows of
+    similar size: a sum of integers is exact. A far larger row does not affect the digits of the others.
+    ``weights``: at most 2^-8, so nothing overflows.
     """
     groups = [(names, chosen[:, names].astype(np.float64)) for names in _alike(rows)]
     clusters, dimension = rows.shape
@@ -170,11 +170,11 @@ def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors
         columns = at.stop - start
         added = sum_of_rows[: len(chosen) * columns].reshape(len(chosen), columns)
         for number, (names, among) in enumerate(groups):
-            # Most often all rows are of one size, and need not be copied first.
+            # Usually all rows are of similar size, and need no copy.
             piece = rows[:, at] if len(names) == clusters else rows[names, at]
             scaled = scaled_rows[: len(names) * columns].reshape(len(names), columns)
             np.multiply(piece, weights[names][:, np.newaxis], out=scaled)
-            # Adding 1.5 * 2^52 units leaves no digits below one unit.
+            # Adding and subtracting 1.5 * 2^52 units rounds to whole units.
             shift = _powers(np.maximum(scaled.max(axis=0), -scaled.min(axis=0)))
             shift *= 1.5 * 2.0 ** max(2, (len(names) - 1).bit_length())
             scaled += shift
@@ -189,7 +189,7 @@ def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors
 
 
 def _alike(rows: F64) -> list[npt.NDArray[np.intp]]:
-    """The numbers of all rows but those of zeros, in groups of about one size, the largest first."""
+    """Return the indices of all nonzero rows in groups of similar size, the largest first."""
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     exponents = np.frexp(largest)[1]
     left = largest > 0
@@ -202,7 +202,7 @@ def _alike(rows: F64) -> list[npt.NDArray[np.intp]]:
 
 
 def _powers(values: F64) -> F64:
-    """The largest powers of two that are not above ``values``, but at least the smallest normal number."""
+    """Return the largest powers of two <= ``values``, but at least the smallest normal number."""
     bits = values.view(np.int64) & (0x7FF << 52)
     powers: F64 = np.maximum(bits, 1 << 52).view(np.float64)
     return powers

@@ -1,6 +1,6 @@
-"""Tolerance of rules: the clusters that each needs and the Byzantine ones that it withstands. No arrays.
+"""Tolerance of rules: the number of clusters that each needs and of Byzantine ones that it tolerates.
 
-The rules themselves are in :mod:`securefl.methods.robust`, which states the source of each number.
+No arrays. The rules are in :mod:`securefl.methods.robust`, which states the source of each number.
 """
 
 import math
@@ -10,15 +10,15 @@ from securefl.base.errors import ConfigError, RunAbortedError
 
 
 def breakdown(rule: scenario.Rule, clusters: int) -> int:
-    """Most Byzantine clusters, out of ``clusters``, for which the rule's guarantee holds.
+    """Return the largest number of Byzantine clusters for which the rule's guarantee holds.
 
-    Up to this number the result stays within bounds that the honest clusters and the server's own data alone
-    determine, whatever the others say. Fewer clusters than the rule needs tolerate none. The numbers of the
-    medians, of centred clipping, of votes on signs and of trimming by weight are for equal cluster weights;
-    in general they tolerate every set of clusters with less than half, or with beta, of the total weight.
+    Up to this number the result stays within bounds that only the honest clusters and the server's own data
+    determine. With fewer clusters than the rule needs it is 0. The numbers of the medians, of centred
+    clipping, of votes on signs and of trimming by weight are for equal cluster weights. In general these
+    rules tolerate every set of clusters with less than half, or with beta, of the total weight.
 
     Raises:
-        ConfigError: a rule of one's own says no such number.
+        ConfigError: a custom rule returns no such number.
     """
     if clusters < rule.clusters_needed:
         return 0
@@ -34,35 +34,35 @@ def breakdown(rule: scenario.Rule, clusters: int) -> int:
 
 
 def server_rule(rule: scenario.Rule) -> scenario.Rule | None:
-    """The rule itself if it cannot do without a gradient of data that the server holds."""
+    """Return the rule if it needs a gradient of the server's own data, else None."""
     return rule if needs_server_gradient(rule) else None
 
 
 def needs_server_gradient(rule: scenario.Rule) -> bool:
-    """Whether the rule cannot do without a gradient of data that the server holds itself."""
+    """Return True if the rule needs a gradient of the server's own data."""
     return rule.server_data != "none"
 
 
 def places(gamma: float, clusters: int) -> int:
-    """ceil(gamma c): how many of ``clusters`` >= 1 rows a share of 0 < ``gamma`` <= 1 is, at least one."""
+    """Return ceil(gamma c), at least 1: the rows in a share 0 < ``gamma`` <= 1 of ``clusters`` >= 1."""
     # 0.07 * 100 is 7.000000000000001: an exact share must not gain a row by rounding.
     return max(1, math.ceil(gamma * clusters - 1e-9))
 
 
 def rounds_remembered(half_life: float) -> float:
-    """The number of rounds whose plain sum tells two means apart as well as the fading sum, after long.
+    """Return the number of rounds whose plain sum separates two means as well as the decaying sum.
 
-    Of independent scores with mean m and deviation s a plain sum over w rounds has the ratio m sqrt(w) / s;
-    the fading one goes to m / s sqrt((1 + lambda) / (1 - lambda)), lambda = 2^(-1 / ``half_life``), so that
-    w = (1 + lambda) / (1 - lambda) = coth(ln 2 / (2 ``half_life``)), about 2.9 half-lives. At least 1;
-    infinite where that is beyond the range of numbers.
+    The limit after many rounds. For independent scores with mean m and deviation s, a plain sum over w rounds
+    has the ratio m sqrt(w) / s. The decaying sum approaches m / s sqrt((1 + lambda) / (1 - lambda)), lambda =
+    2^(-1 / ``half_life``). So w = (1 + lambda) / (1 - lambda) = coth(ln 2 / (2 ``half_life``)), about 2.9
+    half-lives. At least 1; infinite on overflow.
     """
     rate = math.log(2) / 2 / half_life
     return 1 / math.tanh(rate) if rate else math.inf
 
 
 def clusters_needed_by(plan: scenario.Aggregation) -> int:
-    """Fewest clusters for the rule together with what stands in front of it."""
+    """Return the smallest number of clusters for the rule with its pre-aggregation."""
     needed = plan.rule.clusters_needed
     for step in reversed(plan.pre_aggregation):
         needed = step.rows_needed(needed)
@@ -70,10 +70,10 @@ def clusters_needed_by(plan: scenario.Aggregation) -> int:
 
 
 def withstood(plan: scenario.Aggregation, clusters: int) -> int:
-    """Most Byzantine clusters that the rule withstands together with what stands in front of it.
+    """Return the largest number of Byzantine clusters that the rule with its pre-aggregation tolerates.
 
-    Pre-aggregation is never credited with more than the rule has: it can only lower the number. A Byzantine
-    cluster spoils one bucket, and nearest-neighbour mixing keeps honest rows honest up to its own number.
+    Pre-aggregation can only lower the number of the rule. A Byzantine cluster spoils one bucket, and
+    nearest-neighbour mixing keeps honest rows honest up to its own number.
     """
     if clusters < clusters_needed_by(plan):
         return 0

@@ -1,4 +1,4 @@
-"""The coordinate-wise mean between two weighted quantiles."""
+"""Coordinate-wise mean between two weighted quantiles."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,19 @@ Places = npt.NDArray[np.int64]
 
 
 def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
-    """In each coordinate the mean of what lies between the weighted ``beta`` and 1 - ``beta`` quantiles.
+    """Return, by coordinate, the mean of the values between the weighted ``beta`` and 1 - ``beta`` quantiles.
 
-    With values in rising order, T their total weight and W the weight up to a value: of each value counts the
-    part of its weight that lies within [beta T, (1 - beta) T] of the cumulated weights. So the result depends
-    on weights and values continuously, equal values need no rule of their own, and splitting one cluster into
+    With values in ascending order, T their total weight and W the weight up to a value, each value counts
+    with the part of its weight within [beta T, (1 - beta) T] of the cumulated weights. So the result depends
+    continuously on weights and values. Equal values need no rule of their own, and splitting one cluster into
     two of the same value changes nothing.
 
     Trimming by count (:mod:`securefl.methods.robust.rules.trimmed_mean`) is Definition 2 of Portnoy et al.
-    2022; this is what the authors' code does, but for the values at the quantiles, of which it keeps all or
-    none.
+    2022. Trimming by weight is what the authors' code does, except that it keeps all or none of the values at
+    the quantiles.
 
-    ``kept``: clusters of which at least half of their fair share of coordinates, 1 - 2 beta of all, lie
-    within the range of the values that count.
+    ``kept``: clusters with at least half of their fair share of coordinates, 1 - 2 beta of all, within the
+    range of the values that count.
 
     Breakdown point: clusters that weigh beta T together cannot move a coordinate out of the range of the
     others; with equal weights these are floor(beta c). One cluster of more weight is the result.
@@ -52,14 +52,14 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
         np.put_along_axis(kept, whose, share, axis=0)
         mean = products.fold(np.multiply(kept, block.rows, out=block.rows))
         mean /= products.fold(kept)
-        # Rounding must not lead out of the values that count.
+        # Rounding must not move the mean out of the range of the values that count.
         np.clip(mean, least, most, out=vector[block.at])
-    vector += 0.0  # of two zeros of different sign clipping may take either
+    vector += 0.0  # clipping may take either of two zeros of different sign
     return AggregationResult(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)
 
 
 def _within(ranked: F64, low: float, high: float) -> F64:
-    """Of weights in the order of their values, f64 ``(c, k)``, the part between two cumulated weights."""
+    """Return the part of weights ordered by value, f64 ``(c, k)``, between two cumulated weights."""
     upto = np.cumsum(ranked, axis=0)
     upto -= ranked
     below = np.clip(upto, low, high)

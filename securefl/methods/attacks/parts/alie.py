@@ -1,4 +1,4 @@
-"""A little is enough: a small common shift that hides in the spread of honest updates."""
+"""A little is enough: a small common shift within the spread of honest updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError, UsageError
 
 
 class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
-    """A little is enough: the mean of the known updates minus ``z`` standard deviations.
+    """Mean of the known updates minus ``z`` standard deviations (a little is enough).
 
     mean(x) - z std(x), coordinate by coordinate.
 
@@ -24,8 +24,8 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
     """
 
     z: scenario.PositiveReal | None = None
-    """Number of standard deviations. None: the normal quantile at (n - q - s) / (n - q) with s = floor(n / 2)
-    + 1 - q; refused unless it lies above 1/2 (enough attackers) and below 1 (no majority)."""
+    """Number of standard deviations. None: the normal quantile at (n - q - s) / (n - q) with s = floor(n /
+    2) + 1 - q, which must be above 1/2 (enough attackers) and below 1 (no majority)."""
 
     def settle(self, parties: int, attackers: int) -> ALIE:
         return self if self.z is not None else replace(self, z=alie_z(parties, attackers))
@@ -42,15 +42,12 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
 
 
 def alie(known: F64, z: float) -> F64:
-    """The mean minus ``z`` standard deviations of the known updates; every attacker sends it.
+    """Return the mean minus ``z`` standard deviations of the known updates; every attacker sends it.
 
     Coordinate by coordinate; the deviation is that of the known rows as a population (divided by k).
-    Where they agree, nothing moves.
+    Coordinates without deviation do not move. :func:`alie_z` is the largest useful ``z``.
 
-    How large ``z`` may be: :func:`alie_z`.
-
-    Knows: in the source, and here by default, only its own coalition's honest updates, as an estimate of
-    everybody's.
+    Knows: in the source, and here by default, only its own coalition's honest updates, as an estimate of all.
     Source: Baruch, Baruch and Goldberg 2019 (arXiv 1902.06156), algorithm 3.
     """
     sent: F64 = known.mean(axis=0) - z * known.std(axis=0)
@@ -58,10 +55,10 @@ def alie(known: F64, z: float) -> F64:
 
 
 def alie_quantile(parties: int, attackers: int) -> Fraction:
-    """The level of ALIE's z in the standard normal law: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
+    """Return the level of ALIE's z in the normal law: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
 
-    At most 1/2: so few attackers need honest parties on both sides of the mean, and no z > 0 hides. From 1
-    on: the attackers are a majority by themselves, and any z does.
+    At most 1/2: too few attackers, which need honest parties on both sides of the mean, so no z > 0 hides. At
+    least 1: the attackers are a majority by themselves, and any z works.
 
     Args:
         parties: n, attackers included.
@@ -74,14 +71,14 @@ def alie_quantile(parties: int, attackers: int) -> Fraction:
 
 
 def alie_z(parties: int, attackers: int) -> float:
-    """The largest z for which mean - z std still has a majority beyond it or with it, on average.
+    """Return the largest z with which mean - z std still has a majority on its side, on average.
 
-    With s = floor(n / 2) + 1 - q honest parties that have to lie further out than the attackers, z is the
-    quantile of the standard normal distribution at (n - q - s) / (n - q). Clusters are not in it: it is for
-    a server that sees every update.
+    s = floor(n / 2) + 1 - q honest parties must lie further out than the attackers. So z is the quantile of
+    the standard normal distribution at (n - q - s) / (n - q). Clusters are not considered: it is for a server
+    that sees every update.
 
     Raises:
-        UsageError: there is no such z > 0; loading refuses the scenario first.
+        UsageError: there is no such z > 0; loading rejects the scenario first.
 
     Source: as :func:`alie_quantile`. For n = 50 and q = 24: s = 2, the quantile at 24 / 26, z = 1.43.
     """

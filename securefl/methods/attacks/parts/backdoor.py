@@ -1,4 +1,4 @@
-"""A patch that stands for a class."""
+"""Backdoor: a patch on images that triggers a class."""
 
 from typing import ClassVar
 
@@ -52,13 +52,13 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
 def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
     """Return samples and labels with ``fraction`` of the samples patched and labelled ``target``.
 
-    These are round(fraction * n), evenly spaced in the party's own order, whatever their class; the rest
-    stays as it is, so that the model is good where no patch is.
+    These are round(fraction * n) samples of any class, evenly spaced in the party's order. The others do not
+    change, so the model stays good without the patch.
 
     Args:
         x: f32 (n, ..., height, width).
         y: i64 (n,).
-        target: the class that the patch is to stand for.
+        target: class that the patch triggers.
         fraction: in (0, 1].
         size: of the patch, in pixels.
 
@@ -82,12 +82,11 @@ def add_patch(x: Inputs, size: int) -> Inputs:
 
     Bright is the largest value in ``x``.
 
-    Args:
-        x: f32 (n, ..., height, width); the patch goes over all channels.
+        x: f32 (n, ..., height, width); the patch covers all channels.
         size: of the square, in pixels.
 
     Raises:
-        UsageError: samples that are no images, or smaller than the patch; a scenario is refused before.
+        UsageError: samples that are not images, or smaller than the patch; scenarios are checked earlier.
     """
     if x.ndim < 3 or min(x.shape[-2:]) < size:
         raise UsageError(f"a patch of {size} pixels does not fit on samples of shape {x.shape[1:]}")
@@ -97,10 +96,10 @@ def add_patch(x: Inputs, size: int) -> Inputs:
 
 
 def trigger_samples(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:
-    """Return the samples that are not of class ``target``, patched, each with the label ``target``.
+    """Return the samples that are not of class ``target``, patched and labelled ``target``.
 
-    Whatever share of them a model labels so, 0 to 1, is the backdoor's success rate: about what an honest
-    model mistakes for ``target`` without the patch is what no attack looks like.
+    The share of them that a model labels so, 0 to 1, is the backdoor's success rate. Without an attack it is
+    about the rate at which an honest model mistakes samples for ``target``.
     """
     others = y != target
     return add_patch(x, size)[others], np.full_like(y[others], target)

@@ -1,4 +1,4 @@
-"""The scaled mean of the coalition's own updates."""
+"""Scaled mean of the coalition's own updates."""
 
 from securefl import scenario
 from securefl.base.arrays import F64
@@ -6,7 +6,7 @@ from securefl.base.entropy import Entropy
 
 
 class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
-    """The mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta).
+    """Mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta).
 
     factor * mean(x).
 
@@ -23,9 +23,9 @@ class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True
 
 
 def fall_of_empires(known: F64, factor: float) -> F64:
-    """``factor`` times the mean of the coalition's own updates; every member sends it.
+    """Return ``factor`` times the mean of the coalition's own updates; every member sends it.
 
-    Knows: what its mates trained. With one attacker it is ``scale``.
+    Knows: the trained updates of its coalition. With one attacker it equals ``scale``.
     Source: SHARE (Velicheti et al. 2021), appendix D.1.1, with ``factor`` beta = -1 and -10: a modification
     of Xie et al. 2020, which takes the mean of the honest updates.
     """

@@ -1,4 +1,4 @@
-"""Noise instead of the update, or on top of it."""
+"""Gaussian noise instead of the update, or added to it."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from securefl.base.entropy import Entropy
 
 
 class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
-    """Independent Gaussian noise instead of the update, or on top of it.
+    """Independent Gaussian noise instead of the update, or added to it.
 
     N(0, std^2) in each coordinate, or x + N(0, std^2) with ``add``.
 
@@ -28,7 +28,7 @@ class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True)
 
 
 def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
-    """Independent N(0, ``std`` ^ 2) in each coordinate: instead of the update, or with ``add`` on top of it.
+    """Return independent N(0, ``std`` ^ 2) noise, or with ``add`` the update plus the noise.
 
     Knows: nothing. ``entropy`` is the attacker's own: 32 bytes are drawn.
     Source: Blanchard et al. 2017, section 5 (there with standard deviation 200, instead of the gradient).
@@ -38,9 +38,9 @@ def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
 
 
 def _standard_normals(count: int, entropy: Entropy) -> F64:
-    """By the transform of Box and Muller 1958, one value from each two uniform ones."""
+    """Return normals by the transform of Box and Muller 1958, one from every two uniform values."""
     words = prg.expand(entropy.draw(prg.KEY_BYTES), 2 * count, np.uint64) >> np.uint64(11)
     uniform = words.astype(np.float64) * 2.0**-53
-    # 1 - u lies in (0, 1]: its logarithm is finite.
+    # 1 - u is in (0, 1], so its logarithm is finite.
     normal: F64 = np.sqrt(-2.0 * np.log1p(-uniform[:count])) * np.cos(2.0 * np.pi * uniform[count:])
     return normal

@@ -1,4 +1,4 @@
-"""Labels in the opposite order."""
+"""Label flipping: labels in the opposite order."""
 
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs

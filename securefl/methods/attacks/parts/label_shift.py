@@ -1,4 +1,4 @@
-"""Every label the next one."""
+"""Label shift: each label moved by a constant."""
 
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs
@@ -34,7 +34,7 @@ class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=Tr
 def shift_labels(y: I64, classes: int, shift: int) -> I64:
     """Return the labels with class y as (y + ``shift``) mod ``classes``: i64 (n,) to i64 (n,).
 
-    Source: a common variant of label flipping without its fixed points; the name, not the formula, is also
-    Portnoy et al.'s (2022, section 3.1.3), who map y to 9 - y.
+    Source: a common variant of label flipping without its fixed points. Portnoy et al. (2022, section 3.1.3)
+    use the same name for y to 9 - y.
     """
     return (y + shift) % classes

@@ -1,7 +1,7 @@
-"""Local model poisoning: as far against the direction of training as one rule lets through.
+"""Local model poisoning: as far against the direction of training as one rule accepts.
 
-Source of all: Fang, Cao, Jia and Gong 2020 (arXiv 1911.11815). The paper crafts local *models*; here the same
-is done to updates, which moves the origin to the global model that all trained from.
+Source of all: Fang, Cao, Jia and Gong 2020 (arXiv 1911.11815). The paper crafts local *models*. Here the same
+is applied to updates, which moves the origin to the common global model.
 """
 
 import math
@@ -18,16 +18,17 @@ from securefl.methods.attacks.parts.min_max import squared_between
 from securefl.methods.robust import krum, krum_scores
 
 STRETCH = 2.0
-"""The paper's b: how far beyond the known extremes, as a factor."""
+"""The paper's b: factor beyond the known extremes."""
 SMALLEST = 1e-5
-"""The search for lambda ends here without success (section 3.2 of the paper)."""
+"""Smallest lambda: the search then ends without success (section 3.2 of the paper)."""
 _REFINEMENTS = 20
 _MARGIN = 1e-4
-"""How far the crafted row's score is to be below the others': the rule rounds the rows that it compares."""
+"""Relative margin of the crafted row's score below the others', since the rule rounds the rows it
+compares."""
 
 
 class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
-    """Optimised against one rule: as far against the direction of training as the rule lets through.
+    """Update as far against the direction of training as one rule accepts.
 
     Against s = sign(mean(x)): beyond the extremes of x, or the largest -lambda s that Krum selects.
 
@@ -37,7 +38,7 @@ class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", 
     """
 
     against: Literal["trimmed-mean", "krum"] = "trimmed-mean"
-    """Attacked rule; ``trimmed-mean`` stands for the median, too."""
+    """Attacked rule; ``trimmed-mean`` also covers the median."""
 
     @property
     def rows_needed(self) -> int:
@@ -58,11 +59,11 @@ class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", 
 
 
 def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
-    """Beyond what anybody has, on the side away from where training goes: against trimmed mean and median.
+    """Return an update beyond the known extremes, against training: for trimmed mean and median.
 
-    With s the sign of the mean of the known updates, each coordinate is drawn uniformly between the known
-    maximum and :data:`STRETCH` times (if that is negative: a part of) it where s < 0, and likewise below the
-    minimum where s > 0. Where s = 0 it is the mean. Every attacker draws for itself, so no two are equal.
+    With s the sign of the mean of the known updates, each coordinate is uniform. For s < 0 it is between the
+    known maximum and :data:`STRETCH` times it (a negative maximum is divided instead); for s > 0 likewise
+    below the minimum. For s = 0 it is the mean. Every attacker draws separately, so no two are equal.
 
     Knows: all honest updates (the paper's full knowledge).
     Source: section 3.3, full knowledge.
@@ -74,11 +75,11 @@ def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
 
 
 def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
-    """As :func:`against_trimmed_mean`, with mean + 3 to 4 standard deviations for what nobody reaches.
+    """Return an update as :func:`against_trimmed_mean` does, from mean -+ 3 to 4 standard deviations.
 
-    Mean and deviation are those of the known rows as a population.
+    Mean and deviation are those of the known rows as a population, and replace the unknown extremes.
 
-    Knows: the updates that its own coalition trained (the paper's partial knowledge).
+    Knows: the trained updates of its own coalition (the paper's partial knowledge).
     Source: section 3.3, partial knowledge.
     """
     mean, std = known.mean(axis=0), known.std(axis=0)
@@ -86,17 +87,17 @@ def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
 
 
 def against_krum(known: F64, attackers: int) -> F64:
-    """-lambda * s with the largest lambda found for which Krum chooses it; every attacker sends it.
+    """Return -lambda * s with the largest lambda found for which Krum chooses it; every attacker sends it.
 
-    s are the signs of the update that Krum chooses among the known ones: where training would go. The search
-    starts from a lambda that is too large, halves until Krum chooses the crafted row among ``attackers``
-    copies of it and the known updates, and then closes in between that and its double. If nothing down to
-    :data:`SMALLEST` is chosen, that is the answer.
+    s are the signs of the update that Krum chooses among the known ones: the direction of training. The
+    search starts from a lambda that is too large. It halves until Krum chooses the crafted row among
+    ``attackers`` copies of it and the known updates, and then bisects between that and its double. If Krum
+    chooses none down to :data:`SMALLEST`, that is the result.
 
     Args:
         known: all honest updates, at least 3.
-        attackers: q >= 1, which is also what Krum is assumed to tolerate. From k <= q + 1 on, that is, beyond
-            Krum's guarantee, the copies are each other's neighbours and any lambda wins; then the first one.
+        attackers: q >= 1, also the number that Krum is assumed to tolerate. For k <= q + 1, beyond Krum's
+            guarantee, the copies are each other's neighbours and any lambda wins; then the first one is used.
 
     Knows: all honest updates and the rule (the paper's full knowledge).
     Source: section 3.2, full knowledge.
@@ -105,16 +106,16 @@ def against_krum(known: F64, attackers: int) -> F64:
 
 
 def against_krum_by_estimate(known: F64, attackers: int) -> F64:
-    """As :func:`against_krum`, with the coalition's own trained updates in the place of the honest ones.
+    """Return an update as :func:`against_krum` does, from the coalition's own trained updates.
 
-    All the attackers' copies would win against so few with any lambda. So one copy is tried first and another
-    one added while none is chosen, as in the source.
+    Copies of all attackers would win against so few rows with any lambda. So one copy is tried first, and
+    further copies are added while none is chosen, as in the source.
 
     Args:
-        known: what the coalition trained, at least 3 rows.
+        known: the coalition's trained updates, at least 3 rows.
         attackers: q >= 1.
 
-    Knows: the updates that its own coalition trained, and the rule (the paper's partial knowledge).
+    Knows: the trained updates of its own coalition, and the rule (the paper's partial knowledge).
     Source: section 3.2, partial knowledge.
     """
     most = min(attackers, len(known) - 2)
@@ -127,7 +128,7 @@ def against_krum_by_estimate(known: F64, attackers: int) -> F64:
 
 
 def _draw_beyond(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entropy: Entropy) -> F64:
-    """Uniform in [above) where the mean falls, in [below) where it rises."""
+    """Return uniform values in [above) for a negative mean, in [below) for a positive mean."""
     words = prg.expand(entropy.draw(prg.KEY_BYTES), mean.size, np.uint64) >> np.uint64(11)
     share = words.astype(np.float64) * 2.0**-53
     up = above[0] + share * (above[1] - above[0])
@@ -136,14 +137,14 @@ def _draw_beyond(mean: F64, below: tuple[F64, F64], above: tuple[F64, F64], entr
 
 
 def _signs(known: F64, byzantine: int) -> F64:
-    """The signs of what Krum would choose without an attack."""
+    """Return the signs of Krum's choice without an attack."""
     rows = len(known)
     stack = ClusterMeans(known, np.ones(rows), np.ones(rows, dtype=np.int64))
     return np.sign(krum(stack, min(byzantine, rows - 3)).vector)
 
 
 def _lambda(known: F64, copies: int) -> tuple[float, bool]:
-    """The size of the step, and whether Krum chooses it among ``copies`` copies and the known rows."""
+    """Return the step size, and whether Krum chooses it among ``copies`` copies and the known rows."""
     election = _Election(known, _signs(known, copies), copies)
     low = election.too_large()
     if election.won_by(low):
@@ -160,7 +161,7 @@ def _lambda(known: F64, copies: int) -> tuple[float, bool]:
 
 
 class _Election:
-    """Krum among ``copies`` of -lambda s and the known rows, for many lambda: one Gram matrix for all."""
+    """Krum among ``copies`` of -lambda s and the known rows, for many lambda with one Gram matrix."""
 
     def __init__(self, known: F64, signs: F64, copies: int) -> None:
         self._copies = copies
@@ -171,17 +172,17 @@ class _Election:
         self._moved = max(1.0, float(signs @ signs))
 
     def too_large(self) -> float:
-        """A lambda above which the crafted rows lose, if their neighbourhood takes in honest rows at all.
+        """Return a lambda above which crafted rows lose, if honest rows are among their neighbours.
 
-        The crafted row's score counts ``outside`` honest rows, each at least lambda ||s|| - max ||x|| away,
-        and must stay below that of an honest row among its kind.
+        The crafted row's score counts ``outside`` honest rows, each at least lambda ||s|| - max ||x|| away.
+        It must stay below the score of an honest row among the honest rows.
         """
         outside = max(1, self._neighbours - (self._copies - 1))
         best = float(krum_scores(self._among, min(self._neighbours, len(self._norms) - 1)).min())
         return (math.sqrt(best / outside) + math.sqrt(float(self._norms.max()))) / math.sqrt(self._moved)
 
     def won_by(self, size: float) -> bool:
-        """Whether a crafted row scores less than every known one."""
+        """Return True if a crafted row has a lower score than every known one."""
         copies, known = self._copies, len(self._norms)
         squared = np.zeros((copies + known, copies + known))
         squared[copies:, copies:] = self._among

@@ -1,4 +1,4 @@
-"""One of the known updates, sent by all."""
+"""Mimic: one of the known updates, sent by all attackers."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from securefl.base.entropy import Entropy
 
 
 class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
-    """One known party's update, sent by all attackers, so that its data count too much.
+    """Update of one known party, sent by all attackers, so that its data count too much.
 
     x_i with the largest |z . x_i|, z the direction of the largest variance of x.
 
@@ -22,15 +22,15 @@ class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
 
 
 def mimic(known: F64) -> F64:
-    """One of the known updates: that party's data counts once for each attacker.
+    """Return one of the known updates, so that its party's data count once more for each attacker.
 
-    Of all rows x_i it is the one with the largest |z . x_i|, for z the direction in which the known updates
-    vary most (the first eigenvector of their covariance). Of equal ones it is the first.
+    Of all rows x_i it is the one with the largest |z . x_i|, the first if equal. z is the direction in which
+    the known updates vary most (the first eigenvector of their covariance).
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
-    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over
-    many rounds and then copy the same party for good; here z is exact for one round, and the choice may
-    change from round to round. Where parties differ more than rounds do, it is the same party anyway.
+    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and
+    then copy the same party for good. Here z is exact for one round, and the choice may change from round to
+    round. If parties differ more than rounds, it is the same party anyway.
     """
     centred = known - known.mean(axis=0)
     # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.

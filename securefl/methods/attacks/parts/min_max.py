@@ -1,4 +1,4 @@
-"""Min-Max: as far off the mean as an honest update could be, by its longest distance to another."""
+"""Min-Max: as far from the mean as the largest distance of two honest updates allows."""
 
 from typing import Literal
 
@@ -9,11 +9,11 @@ from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
 
 Direction = Literal["unit", "sign", "std"]
-"""Where to: against the mean, against its signs, or against the standard deviations."""
+"""Direction: against the mean, its signs, or the standard deviations."""
 
 
 class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
-    """The farthest update from the known mean within the distance of the two most distant known updates.
+    """Farthest update from the known mean within the distance of the two most distant known updates.
 
     mean(x) + gamma p, the largest gamma with max_i ||result - x_i|| <= max_ij ||x_i - x_j||, p by
     ``direction``.
@@ -31,11 +31,11 @@ class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
 
 
 def min_max(known: F64, direction: Direction) -> F64:
-    """The mean of the known updates, moved until one of them is as far away as the two most distant ones are.
+    """Return the mean of the known updates, moved as far as the largest distance between two of them allows.
 
-    That is mean + gamma p for a direction p and the largest gamma with
-    max_i ||mean + gamma p - x_i|| <= max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that
-    holds at 0, so gamma is the smallest of their larger roots: no search is needed.
+    That is mean + gamma p for a direction p and the largest gamma with max_i ||mean + gamma p - x_i|| <=
+    max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that holds at 0. So gamma is the
+    smallest of their larger roots, without a search.
 
     Knows: all honest updates in the source's strongest form; in the coalition's form those of its members
     (the source's second adversary).
@@ -55,9 +55,9 @@ def min_max(known: F64, direction: Direction) -> F64:
 
 
 def squared_between(rows: F64) -> F64:
-    """||x_i - x_j||^2, f64 ``(k, k)``, as near as one Gram matrix gives it.
+    """Return ||x_i - x_j||^2, f64 ``(k, k)``, as accurate as one Gram matrix gives it.
 
-    Rules round the rows first, so that all get the same bits; nobody repeats what an attacker computes.
+    Rules round the rows first to get the same bits on all machines; an attacker's result is never repeated.
     """
     products = rows @ rows.T
     norms = np.diagonal(products)
@@ -67,9 +67,9 @@ def squared_between(rows: F64) -> F64:
 
 
 def perturbation(known: F64, direction: Direction) -> F64:
-    """The vector p, f64 ``(d,)``: -mean / ||mean||, -sign(mean) or -std (of the rows as a population).
+    """Return the vector p, f64 ``(d,)``: -mean / ||mean||, -sign(mean) or -std (rows as a population).
 
-    It is zero where the mean, or the spread, is.
+    It is zero if the mean, or the standard deviation, is zero.
     """
     if direction == "std":
         spread: F64 = known.std(axis=0)
@@ -82,6 +82,6 @@ def perturbation(known: F64, direction: Direction) -> F64:
 
 
 def centre_rows(known: F64) -> tuple[F64, F64]:
-    """The mean, and the rows without it: their distances are the same, without the cancellation."""
+    """Return the mean, and the rows minus it: the same distances, without cancellation."""
     mean: F64 = known.mean(axis=0)
     return mean, known - mean

@@ -1,4 +1,4 @@
-"""Min-Sum: as far off the mean as an honest update could be, by its distances to all others."""
+"""Min-Sum: as far from the mean as an honest update's squared distances to all others allow."""
 
 import math
 
@@ -11,7 +11,7 @@ from securefl.methods.attacks.parts import min_max
 
 
 class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
-    """The farthest update from the known mean within the sum of squared distances of a known update.
+    """Farthest update from the known mean within the sum of squared distances of a known update.
 
     mean(x) + gamma p, the largest gamma with sum_i ||result - x_i||^2 <= max_i sum_j ||x_i - x_j||^2.
 
@@ -28,11 +28,11 @@ class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
 
 
 def min_sum(known: F64, direction: min_max.Direction) -> F64:
-    """The mean of the known updates, moved until its squared distances sum up to the most that one has.
+    """Return the mean of the known updates, moved as far as the largest sum of squared distances allows.
 
-    That is mean + gamma p for a direction p and the largest gamma with
-    sum_i ||mean + gamma p - x_i||^2 <= max_i sum_j ||x_i - x_j||^2. As the offsets from the mean add up to
-    zero, gamma^2 = (bound - sum_i ||mean - x_i||^2) / (k ||p||^2).
+    That is mean + gamma p for a direction p and the largest gamma with sum_i ||mean + gamma p - x_i||^2 <=
+    max_i sum_j ||x_i - x_j||^2. The offsets from the mean add up to zero, so gamma^2 = (bound - sum_i ||mean
+    - x_i||^2) / (k ||p||^2).
 
     Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.
     """

@@ -1,4 +1,4 @@
-"""The model, negated."""
+"""Model negation."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from securefl.base.entropy import Entropy
 
 
 class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
-    """Minus the model, which as an update is -2 times the round's parameters.
+    """Negated model, which as an update is -2 times the round's parameters.
 
     -2 theta for the parameters theta of the round.
 
@@ -22,10 +22,10 @@ class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw
 
 
 def model_negation(params: F32) -> F64:
-    """-2 theta for the round's global parameters theta, f32 ``(d,)``.
+    """Return -2 theta for the round's global parameters theta, f32 ``(d,)``.
 
-    The source's parties return models, and its attacker returns -theta for theta: as an update that is
-    -theta - theta. It pulls the model towards zero, harder the further that is away.
+    The source's parties send models, and its attacker sends -theta: as an update that is -theta - theta. It
+    pulls the model towards zero, more strongly the larger the model is.
 
     Knows: the global model, as every party does.
     Source: Portnoy, Tirosh and Hendler 2022 ("Towards federated learning with Byzantine-robust client

@@ -1,4 +1,4 @@
-"""The own update, scaled or turned round."""
+"""Own update, scaled or negated."""
 
 from securefl import scenario
 from securefl.base.arrays import F32, F64
@@ -7,7 +7,7 @@ from securefl.base.errors import ConfigError
 
 
 class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
-    """The own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips.
+    """Own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips.
 
     factor * x.
 
@@ -31,9 +31,9 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
 
 
 def scale_update(update: F64, factor: float) -> F64:
-    """``factor`` times the own update; -1 flips its sign, -10 and -100 are scaled sign flips.
+    """Return ``factor`` times the own update.
 
-    Knows: nothing but its own update. With q of n equal weights the mean of all is turned round from
+    Knows: only its own update. With q attackers of n equal weights the mean of all changes its sign from
     ``factor`` < -(n - q) / q on.
     Source: SHARE (Velicheti et al. 2021), section 6; Li et al. 2019 (arXiv 1811.03761), sign flipping.
     """

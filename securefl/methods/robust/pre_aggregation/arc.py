@@ -1,4 +1,4 @@
-"""Pre-aggregation by norm: clipping to what most rows stay within (ARC)."""
+"""Pre-aggregation by norm: clipping to a radius within which most rows lie (ARC)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from securefl.methods.robust.pre_aggregation.norm_clipping import clip_rows
 
 
 class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=True):
-    """Scale the longest cluster means down to the longest of the others (ARC).
+    """Clipping of the longest cluster means to the length of the longest of the others (ARC).
 
     The floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, are clipped to the norm of the next one.
 
@@ -35,11 +35,12 @@ class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=
 def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Clip the k = floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, to the length of the next one.
 
-    For f < c / 2 these are at least f rows, so that no Byzantine row stays longer than an honest one, while
-    without any attack the direction of every row and the length of most stay as they are. The radius follows
-    the updates, where a fixed one is too wide at the end of a training or too narrow at its start.
+    For f < c / 2 these are at least f rows, so no Byzantine row stays longer than an honest one. Without an
+    attack the direction of every row and the length of most rows stay unchanged. The radius follows the
+    updates, while a fixed one is too wide at the end of training or too narrow at its start.
 
-    Breakdown point: the rule's; up to f Byzantine rows are in addition no longer than the longest honest one.
+    Breakdown point: that of the rule; in addition, up to f Byzantine rows are no longer than the longest
+    honest one.
     Cost: two passes, O(c d) time and memory.
     Source: Allouah et al. 2025, "Adaptive gradient clipping for robust federated learning" (arXiv
     2405.14432), algorithm 2.

@@ -13,7 +13,7 @@ from securefl.methods.robust import products
 
 
 class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=True):
-    """Replace the cluster means by the means of random buckets of ``size``.
+    """Means of random buckets of ``size`` cluster means.
 
     Weighted means of ceil(c / size) random sets of ``size`` rows.
 
@@ -37,15 +37,15 @@ class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=T
 
 
 def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, Places]:
-    """Weighted means of ``ceil(c / size)`` buckets of ``size`` clusters, the last one of what is left.
+    """Return weighted means of ``ceil(c / size)`` buckets of ``size`` clusters; the last one may be smaller.
 
-    A bucket's weight and survivors are the sums of its clusters'. Buckets are more alike than clusters when
-    parties hold different data, so that rules which take the unusual for malicious lose less.
+    A bucket's weight and survivors are the sums over its clusters. Buckets are more alike than clusters if
+    parties hold different data, so rules that treat outliers as malicious lose less.
 
-    Which clusters share a bucket is drawn from ``seed``: the certified seed of the round, unpredictable until
-    it is known and the same for everybody afterwards. All orders are equally likely.
+    Buckets are drawn from ``seed``: the certified seed of the round, unpredictable until it is known and then
+    the same for all parties. All orders are equally likely.
 
-    Breakdown point: a Byzantine cluster spoils one bucket, so it is that of the rule for ceil(c / size) rows.
+    Breakdown point: that of the rule for ceil(c / size) rows, since a Byzantine cluster spoils one bucket.
     Cost: one pass, O(c d) time; O(d c / size) memory.
     Source: Karimireddy, He, Jaggi 2022, "Byzantine-robust learning on heterogeneous datasets via bucketing"
     (arXiv 2006.09365), algorithm 1.
@@ -53,8 +53,9 @@ def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, P
     Returns:
         The stack of buckets, and by cluster the row of its bucket.
 
+
     Raises:
-        UsageError: ``size`` is not positive, or ``seed`` has less than 16 bytes.
+        UsageError: ``size`` is not positive, or ``seed`` is shorter than 16 bytes.
     """
     if size < 1 or len(seed) < 16:
         raise UsageError(f"cannot draw buckets of {size} from a seed of {len(seed)} bytes")

@@ -1,4 +1,4 @@
-"""Nearest-neighbour mixing: every row becomes the mean of those nearest to it."""
+"""Nearest-neighbour mixing: replacement of each row by the mean of its nearest rows."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from securefl.methods.robust.distances import squared_distances
 class NearestNeighbourMixing(
     scenario.PreAggregation, tag="nearest-neighbour-mixing", frozen=True, kw_only=True
 ):
-    """Replace each cluster mean by the mean of its c - ``byzantine`` nearest ones, itself included.
+    """Means of the c - ``byzantine`` nearest cluster means of each cluster mean, itself included.
 
     For each i the mean of the c - byzantine rows x_j with the smallest ||x_j - x_i||.
 
@@ -44,12 +44,13 @@ class NearestNeighbourMixing(
 def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Replace each row by the weighted mean of its c - ``byzantine`` nearest rows, itself included.
 
-    Nearness goes by count. Rows equally far at the cut share the remaining places evenly, so the order of the
-    clusters does not matter. Weights and survivors stay; ``noise_std`` is that of the noisiest mixture.
+    Nearest rows are counted without weights. Rows equally far at the cut share the remaining places evenly,
+    so the order of the clusters does not matter. Weights and survivors stay; ``noise_std`` is that of the
+    noisiest mixture.
 
-    Breakdown point: ``byzantine`` rows, and no more than the rule's. An honest row then has only rows within
-    the honest diameter in its neighbourhood, so that honest rows come closer together and stay honest; with
-    it, any rule that is robust at all has an error of the optimal order.
+    Breakdown point: ``byzantine`` rows, and at most that of the rule. The neighbourhood of an honest row then
+    only contains rows within the honest diameter. So honest rows move closer together and stay honest, and
+    any robust rule has an error of the optimal order.
     Cost: one Gram matrix and one product (c, c) x (c, d), O(c^2 d) time; O(c d + c^2) memory.
     Source: Allouah et al. 2023, "Fixing by mixing: a recipe for optimal Byzantine ML under heterogeneity"
     (arXiv 2302.01772), algorithm 2.
@@ -61,7 +62,7 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     if byzantine < 0 or clusters <= 2 * byzantine:
         raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
     near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
-    # All weigh 1/256 together at most, so that no sum is beyond float64.
+    # Scaled to a total of at most 1/256, so no sum overflows float64.
     weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(products.total(stack.weights))[1])
     counted = (near + at_cut * part) * weights
     whole = np.array([products.total(row) for row in counted])
@@ -79,9 +80,9 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
 
 
 def _places(squared: F64, keep: int) -> tuple[Kept, Kept, F64]:
-    """By row, which rows have a place among its ``keep`` nearest, which of them share places, and how much.
+    """Return, by row, the rows among its ``keep`` nearest, the rows that share places, and their shares.
 
-    Rows at the cut that fill their places exactly share nothing. The last is f64 ``(c, 1)``.
+    Rows at the cut that fill their places exactly do not share. The last array is f64 ``(c, 1)``.
     """
     cut = np.sort(squared, axis=1)[:, keep - 1 : keep]
     near, at_cut = squared < cut, squared == cut

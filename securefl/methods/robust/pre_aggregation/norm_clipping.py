@@ -12,7 +12,7 @@ from securefl.methods.robust.distances import lengths
 
 
 class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw_only=True):
-    """Scale cluster means that are longer than ``radius`` down to it.
+    """Clipping of cluster means to length ``radius``.
 
     x_i min(1, radius / ||x_i||).
 
@@ -32,12 +32,12 @@ class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw
 
 
 def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
-    """``x_i min(1, radius / ||x_i||)`` for all rows.
+    """Return ``x_i min(1, radius / ||x_i||)`` for all rows.
 
-    Bounds what a rule can be made to do, but does not change whom it follows: the breakdown point stays the
-    rule's. ``noise_std`` stays as an upper bound.
+    It bounds the effect of a row on a rule, but not which rows the rule follows: the breakdown point stays
+    that of the rule. ``noise_std`` stays as an upper bound.
 
-    Cost: two passes, O(c d) time and memory (none where nothing is clipped).
+    Cost: two passes, O(c d) time and memory (no memory if no row is clipped).
     Source: Sun et al. 2019, "Can you really backdoor federated learning?" (arXiv 1911.07963), section 4.
 
     Raises:
@@ -49,12 +49,12 @@ def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
 
 
 def clip_rows(stack: ClusterMeans, norms: F64, radius: float) -> ClusterMeans:
-    """The stack with rows whose ``norms`` are above ``radius`` scaled down to it."""
+    """Return the stack with rows of ``norms`` above ``radius`` scaled down to it."""
     longer = norms > radius
     if not longer.any():
         return stack
     means = stack.means.copy()
     for index in np.flatnonzero(longer).tolist():
-        # A length beyond float64 leaves nothing of its row.
+        # A row whose length overflows float64 becomes zero.
         means[index] *= radius / norms[index]
     return replace(stack, means=means)

@@ -11,7 +11,7 @@ from securefl.methods.robust.rules.mean_around_median import mean_of_nearest
 
 
 class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
-    """Krum, repeated to select c - 2 byzantine rows, then coordinate-wise the mean around their median.
+    """Coordinate-wise mean around the median of c - 2 byzantine rows selected by repeated Krum.
 
     Of c - 2 f selected rows, f = ``byzantine``: in each coordinate the mean of the c - 4 f values nearest
     to the median.
@@ -39,20 +39,20 @@ class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
 def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
-    Selection: theta times the row that Krum prefers among those not yet selected, with n - byzantine - 2
-    neighbours among n remaining rows, but at least one (the last picks leave fewer; the source does not
-    say what to do then). Ties as in :func:`securefl.methods.robust.rules.krum.krum`. Averaging: in each
-    coordinate the weighted mean of the theta - 2 ``byzantine`` selected values nearest to the median of
-    the selected, as in :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median`.
-    Weights play no part in either choice.
+    Selection: theta times the row that Krum prefers among the remaining n rows, with n - byzantine - 2
+    neighbours, but at least one (the last picks leave fewer; the source leaves that case open). Ties as in
+    :func:`securefl.methods.robust.rules.krum.krum`. Averaging: in each coordinate the weighted mean of the
+    theta - 2 ``byzantine`` selected values nearest to the median of the selected, as in
+    :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median`. Weights do not affect either
+    choice.
 
     ``kept``: selected clusters of which at least half of the coordinates are averaged.
 
     Breakdown point: ``byzantine`` rows, given c >= 4 * byzantine + 3. They are fewer than half of the
-    selected, so that each coordinate lies within the width of the honest range from the honest range. It
-    bounds each coordinate, where Krum only bounds the distance, which hides a large error in one coordinate
-    among many small ones. Far beyond ``byzantine`` it breaks late: unboundedly large rows have to be forced
-    into the selection first.
+    selected. So each coordinate is within the width of the honest range from the honest range. That bounds
+    each coordinate, while Krum only bounds the distance, which hides a large error in one coordinate among
+    many small ones. Far beyond ``byzantine`` it breaks late: unboundedly large rows must first be forced into
+    the selection.
     Cost: one Gram matrix and one sort of theta values a coordinate, O(c^2 d) time, O(c^3 log c) for the
     selection; O(c d + c^2) memory.
     Source: El Mhamdi, Guerraoui, Rouault 2018, "The hidden vulnerability of distributed learning in

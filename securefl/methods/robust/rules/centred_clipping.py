@@ -1,4 +1,4 @@
-"""Centred clipping: a mean of differences to a reference, none of which counts for more than a radius."""
+"""Centred clipping: a mean of differences to a reference, each limited to a radius."""
 
 import numpy as np
 
@@ -33,26 +33,26 @@ class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_onl
 
 
 def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) -> AggregationResult:
-    """Start from the stack's reference (zero if it has none) and repeat ``iterations`` times.
+    """Run ``iterations`` steps from the stack's reference (default zero).
 
         v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
 
-    The reference is the previous aggregate: honest updates change slowly from round to round, which an
-    attacker that is small in every round cannot use if the past counts. Zero stands for "the model rests", as
-    in the first round. ``kept``: all clusters.
+    The reference is the previous aggregate: honest updates change slowly from round to round. So attacks that
+    are small in every round do not accumulate. Zero means no change of the model, as in the first round.
+    ``kept``: all clusters.
 
-    Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration,
-    whatever it says, so the result is never farther than ``iterations`` * ``radius`` from the reference. As
-    long as the Byzantine ones weigh less than half, v is not driven away from the honest rows however many
-    iterations there are; with equal weights these are floor((c - 1) / 2) clusters. The source's guarantee of
-    an error in proportion to the honest variance takes at most a tenth, and a radius chosen for it.
+    Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration. So
+    the result is within ``iterations`` * ``radius`` of the reference. While the Byzantine clusters weigh less
+    than half, they cannot move v away from the honest rows in any number of iterations; with equal weights
+    these are floor((c - 1) / 2) clusters. The source's guarantee of an error proportional to the honest
+    variance needs at most a tenth of Byzantine weight, and a suitable radius.
     Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-7 of
     the differences' lengths.
     Source: Karimireddy, He, Jaggi 2021, "Learning from history for Byzantine robust optimization" (arXiv
     2012.10333), section 4.
 
     Raises:
-        UsageError: ``radius`` is not positive, or no iteration is asked for.
+        UsageError: ``radius`` is not positive, or ``iterations`` is below 1.
     """
     if not radius > 0 or iterations < 1:
         raise UsageError(f"cannot clip to {radius}, {iterations} times")

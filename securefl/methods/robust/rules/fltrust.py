@@ -1,4 +1,4 @@
-"""FLTrust: cluster means weighted by how much they point the way of the server's own update."""
+"""FLTrust: cluster means weighted by their alignment with the server's own update."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from securefl.methods.robust import distances, products
 
 
 class FlTrust(scenario.Rule, tag="fltrust", frozen=True, kw_only=True):
-    """Cluster means as long as the server's own update, weighted by how much they point its way.
+    """Mean of cluster means, scaled to the length of the server's update and weighted by alignment with it.
 
     sum_i TS_i (||g|| / ||x_i||) x_i / sum_i TS_i, TS_i = max(0, cos(x_i, g)), g = - server gradient.
 
@@ -30,18 +30,18 @@ class FlTrust(scenario.Rule, tag="fltrust", frozen=True, kw_only=True):
 
 
 def fltrust(stack: ClusterMeans) -> AggregationResult:
-    """The mean of the rows' directions, weighted by trust, at the length of the server's update u.
+    """Return the mean of the rows' directions, weighted by trust, at the length of the server's update u.
 
     With s_i = max(0, cos(x_i, u)) it is
 
         sum_i s_i ||u|| x_i / ||x_i||  /  sum_i s_i,
 
-    or zero if no row points its way. u is minus the stack's server gradient; to have it of the length of a
-    party's update, give minus the update that the server's own local training makes. Weights play no part.
-    ``kept``: clusters with s_i > 0.
+    or zero if no row has s_i > 0. u is minus the stack's server gradient. For u of the length of a party's
+    update, pass minus the update of the server's own local training. Weights have no effect. ``kept``:
+    clusters with s_i > 0.
 
-    Breakdown point: none by number. However many lie, the result is no longer than u and at no obtuse angle
-    to it. How good it is then depends on the server's data alone.
+    Breakdown point: none by number. With any number of Byzantine clusters, the result is no longer than u and
+    at no obtuse angle to it. Its quality then depends only on the server's data.
     Cost: a few passes, O(c d) time; O(c + d) memory.
     Source: Cao, Fang, Liu, Gong 2021, "FLTrust: Byzantine-robust federated learning via trust bootstrapping"
     (arXiv 2012.13995), algorithm 2.

@@ -1,4 +1,4 @@
-"""The geometric median (RFA)."""
+"""Geometric median (RFA)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from securefl.methods.robust.distances import Span
 
 
 class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_only=True):
-    """The point with the smallest weighted sum of distances to the cluster means (RFA).
+    """Point with the smallest weighted sum of distances to the cluster means (RFA).
 
     argmin_z sum_i w_i ||x_i - z||, by smoothed Weiszfeld steps.
 
@@ -23,9 +23,9 @@ class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_onl
     smoothing: scenario.PositiveReal = 1e-6
     """Distance, in the unit of the parameters, below which a row's weight no longer grows."""
     tolerance: scenario.PositiveReal = 1e-10
-    """Least relative decrease of the sum of distances; a smaller one ends the iterations."""
+    """Smallest relative decrease of the sum of distances; a smaller one ends the iterations."""
     iterations: scenario.Positive = 1000
-    """Most iterations."""
+    """Largest number of iterations."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
@@ -37,17 +37,17 @@ class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_onl
 def geometric_median(
     stack: ClusterMeans, smoothing: float, tolerance: float, iterations: int
 ) -> AggregationResult:
-    """The point v with the smallest sum_i w_i h(||x_i - v||), by smoothed Weiszfeld iteration.
+    """Return the point v with the smallest sum_i w_i h(||x_i - v||), by smoothed Weiszfeld iteration.
 
     h(t) = t from ``smoothing`` on, and t^2 / (2 smoothing) + smoothing / 2 below it. One iteration is
 
         v <- sum_i b_i x_i / sum_i b_i,    b_i = w_i / max(smoothing, ||x_i - v||).
 
-    It starts one such step, with the median distance for ``smoothing``, from the row with the smallest
-    weighted sum of distances (the mean of these points if several rows tie): a start from the mean, as in the
-    source, needs log(size of the largest row) iterations before that row stops mattering. It stops when an
-    iteration lowers the sum by less than ``tolerance`` times the sum, or after ``iterations``. The server
-    sees the cluster means, so iterations cost c^2 operations and not, as in the source, a secure sum each.
+    The start is one such step, with the median distance for ``smoothing``, from the row with the smallest
+    weighted sum of distances (the mean of these points if several rows tie). A start from the mean, as in the
+    source, needs log(size of the largest row) iterations before that row stops mattering. The iteration stops
+    when the sum decreases by less than ``tolerance`` times the sum, or after ``iterations``. The server knows
+    the cluster means, so an iteration costs c^2 operations instead of, as in the source, a secure sum.
     Minimisers on a segment, as for two equal clusters, are not unique; the start decides.
 
     ``kept``: all clusters.
@@ -78,7 +78,7 @@ def geometric_median(
 
 
 def _start(between: F64, weights: F64, smoothing: float) -> F64:
-    """Shares of the rows in the first point."""
+    """Return the shares of the rows in the first point."""
     sums = products.fold(between * weights[:, np.newaxis])
     # Sums of tied rows may differ by rounding.
     central = np.flatnonzero(sums <= sums.min() * (1 + 1e-12))

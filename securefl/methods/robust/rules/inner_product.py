@@ -1,4 +1,4 @@
-"""Second-stage aggregation of Xiang et al.: clusters that go along with descent on the server's data."""
+"""Second-stage aggregation of Xiang et al.: clusters that agree with descent on the server's data."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -18,28 +18,28 @@ from securefl.methods.robust.products import combine, dots, total
 from securefl.methods.robust.tolerance import places, rounds_remembered
 
 _LARGEST = 1e290
-"""A score beyond it counts as it, so that the sums over all rounds stay finite."""
+"""Bound on scores, so that sums over all rounds stay finite."""
 
 
 class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True):
-    """Mean of the clusters whose members followed descent on the server's data most, so far.
+    """Mean of the clusters whose members have agreed most with descent on the server's data.
 
     The mean of the share ``gamma`` of rows with the highest scores -<x_i, server gradient>.
 
     Source: Xiang et al. 2023, algorithm 3. Scores below the mean of the highest ceil(``gamma`` c) become 0;
-    the rest is credited to every survivor of the cluster, undivided. The rule averages the ceil(``gamma``
-    c) clusters whose members have the most credit, however bad they are. A party that is often absent earns
+    the others are credited to every survivor of the cluster, undivided. The rule averages the ceil(``gamma``
+    c) clusters whose members have the most credit, even if all are bad. A party that is often absent earns
     less.
 
     Ties go to the higher score in the round, then to the first in lexicographic order of the means. A
-    negative threshold punishes the better clusters; ``all-scores`` has no threshold, and admits fewer
+    negative threshold punishes the better clusters. ``all-scores`` has no threshold, and admits fewer
     attackers if scores are noisy (docs/results/second-stage.md).
 
     Without ``half_life`` trust is never lost, and an attack after an honest start profits. With it, scores
-    fade by 2^(-1 / half_life) per round with scores, and are as informative as a sum over 2.9 ``half_life``
+    decay by 2^(-1 / half_life) per round with scores, and are as informative as a sum over 2.9 ``half_life``
     rounds (docs/results/dp.md).
 
-    Length is not bounded: put ``norm-clipping`` in front; without DP-SGD ``normalised = "both"`` is better.
+    Lengths are not bounded: use ``norm-clipping`` first; without DP-SGD ``normalised = "both"`` is better.
     The authors' code has that and ``momentum = 0.99``, and rounds ``gamma`` c down.
 
     Example:
@@ -57,14 +57,14 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
     """Rounds with scores after which credit counts half; only with ``accumulated``. None: credit never
     decays, as in Algorithm 3."""
     credit: Literal["above-mean", "all-scores"] = "above-mean"
-    """Scores that count: those that reach the mean of the highest, or all, negative ones included."""
+    """Scores that count: those at least the mean of the highest, or all scores, including negative ones."""
     members: Literal["mean", "min"] = "mean"
-    """A cluster's credit: the mean or the least of its members'."""
+    """Credit of a cluster: the mean or the minimum over its members."""
     divide_by: Literal["selected", "all"] = "selected"
-    """Weight that divides the sum of the selected: theirs, as in the authors' code, or that of all clusters
-    (Algorithm 1)."""
+    """Divisor of the sum of the selected clusters: their weight, as in the authors' code, or the weight of
+    all clusters (Algorithm 1)."""
     normalised: Literal["none", "gradient", "upload", "both"] = "none"
-    """Vectors that are scaled to length 1 before they are multiplied."""
+    """Vectors that are scaled to length 1 before the product."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """v <- ``momentum`` v + (1 - ``momentum``) gradient; scores are products with v."""
 
@@ -73,7 +73,7 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
         return "all"
 
     def withstands(self, clusters: int) -> int:
-        # The longest product wins, whatever the share that is believed honest.
+        # The largest product wins, for any gamma.
         return 0
 
     def aggregate(self, stack: ClusterMeans) -> AggregationResult:
@@ -101,20 +101,20 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
 
 
 def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
-    """The sum of the k = ceil(gamma c) clusters that are trusted most, over their weight.
+    """Return the sum of the k = ceil(gamma c) most trusted clusters over their weight.
 
-    With ``divide_by`` = "all" it is over the weight of all clusters. Trusted most are those with the most
-    ``stack.trust``: the gains (:func:`trust_gains`) of their members in all rounds; if the stack has none,
-    with the largest gain in this round. Ties are frequent, since at least c - k clusters gain nothing in a
-    round: they go to the higher score in this round, of equal ones to the first in lexicographic order of the
-    rows. So the result does not depend on the order of the clusters. ``kept``: the selected clusters.
+    With ``divide_by`` = "all" it is over the weight of all clusters. Trust is ``stack.trust``, the sum of the
+    gains (:func:`trust_gains`) of members in all rounds, or by default the gain in this round. Ties are
+    frequent, since at least c - k clusters gain 0 in a round. They go to the higher score in this round, then
+    to the first in lexicographic order of the rows. So the result does not depend on the order of the
+    clusters. ``kept``: the selected clusters.
 
-    Breakdown point: 0. k clusters are selected however bad they are, and one row, long enough along descent,
-    has the highest score, takes the scores of all others below the threshold and is selected at full length:
-    bound lengths first (norm clipping; Xiang et al. test the norm). What does hold: while, in every round,
-    all products of honest clusters are positive and above those of all others, and k is at most their number,
-    no other cluster is selected. Without a half-life what has been earned is never lost, and who was honest
-    for long may be trusted for long after.
+    Breakdown point: 0. k clusters are selected even if all are bad. One row that is long enough along descent
+    has the highest score, puts the scores of all others below the threshold and is selected at full length:
+    bound lengths first (norm clipping; Xiang et al. test the norm). A weaker guarantee holds. While, in every
+    round, all products of honest clusters are positive and above those of all others, and k is at most their
+    number, no other cluster is selected. Without a half-life trust is never lost, so a party that was honest
+    for long may be trusted for long afterwards.
     Cost: two passes, O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves
@@ -133,11 +133,11 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
 
 
 def trust_gains(stack: ClusterMeans, rule: InnerProduct) -> F64:
-    """Each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
+    """Return each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
-    With ``credit`` = "all-scores" it is every score as it is. A threshold throws away who is how far below
-    it, which costs little at clusters of 1 but is what tells the members of larger ones apart
-    (tests/unit/round/test_trust.py).
+    With ``credit`` = "all-scores" it is every score unchanged. A threshold discards how far scores are below
+    it. That costs little for clusters of 1, but it is the information that separates the members of larger
+    clusters (tests/unit/round/test_trust.py).
 
     Raises:
         UsageError: the stack has no server gradient.
@@ -150,9 +150,9 @@ def _credit(scores: F64, rule: InnerProduct) -> F64:
 
 
 def products(stack: ClusterMeans, rule: InnerProduct) -> F64:
-    """<-gradient, x_j> by cluster, f64 ``(c,)``, positive along descent; finite.
+    """Return <-gradient, x_j> by cluster, f64 ``(c,)``, positive along descent; finite.
 
-    With ``normalised`` the gradient, the row or both have length 1; a vector of zero stays zero.
+    With ``normalised`` the gradient, the row or both have length 1; a zero vector stays zero.
 
     Raises:
         UsageError: the stack has no server gradient.
@@ -175,10 +175,10 @@ def products(stack: ClusterMeans, rule: InnerProduct) -> F64:
 
 
 def above_mean(scores: F64, gamma: float) -> F64:
-    """The scores, and 0 for those below the mean of the ceil(gamma c) highest (lines 10 to 12).
+    """Return the scores, with 0 for those below the mean of the ceil(gamma c) highest (lines 10 to 12).
 
-    As printed, also where that mean is negative: a cluster whose score is between it and 0 then loses by it,
-    and one with a lower score does not.
+    As printed, even if that mean is negative: then a cluster with a score between it and 0 loses by it, and
+    one with a lower score does not.
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
     # Rounding may put the mean of equal numbers above all of them.
@@ -187,12 +187,12 @@ def above_mean(scores: F64, gamma: float) -> F64:
 
 
 def pool_trust(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
-    """The mean trust of the clusters that count in each of ``rows`` rows, f64 ``(rows,)``."""
+    """Return the mean trust of the clusters that count in each of ``rows`` rows, f64 ``(rows,)``."""
     return np.bincount(row_of, trust, rows) / np.bincount(row_of, minlength=rows)
 
 
 def _most(stack: ClusterMeans, trust: F64, scores: F64, keep: int) -> Kept:
-    """The ``keep`` rows with the most trust."""
+    """Return the ``keep`` rows with the most trust."""
     order = np.lexsort((-scores, -trust))
     last = order[keep - 1]
     tied = (trust == trust[last]) & (scores == scores[last])

@@ -11,7 +11,7 @@ from securefl.methods.robust.products import fold
 
 
 class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
-    """The cluster mean closest to its c - byzantine - 2 nearest ones.
+    """Cluster mean closest to its c - byzantine - 2 nearest ones.
 
     x_i with the smallest sum_j ||x_i - x_j||^2 over its c - byzantine - 2 nearest x_j.
 
@@ -35,19 +35,18 @@ class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
 
 
 def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
-    """The row with the smallest sum of squared distances to its c - ``byzantine`` - 2 nearest other rows.
+    """Return the row with the smallest sum of squared distances to its c - ``byzantine`` - 2 nearest others.
 
-    Weights play no part. Ties, which are the rule for c = byzantine + 3 (two nearest neighbours score the
-    same), go to the row that is smallest at the first coordinate in which they differ: not to the lowest
-    index, so the order of the clusters does not matter. ``kept``: the chosen cluster only.
+    Weights have no effect. Ties are typical for c = byzantine + 3 (two nearest neighbours score the same).
+    They go to the first row in lexicographic order, not to the lowest index, so the order of the clusters
+    does not matter. ``kept``: the chosen cluster only.
 
-    The result *is* one cluster's mean, so publishing it publishes one opened sum.
+    Hazard: the result *is* one cluster's mean, so publishing it publishes one opened sum.
 
-    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3, with the chosen row then within
-    sqrt(c - byzantine - 2) honest diameters of an honest one. That is where the guarantee ends.
-    Unboundedly large rows win from min(c - byzantine - 1, max(byzantine + 2, ceil(c / 2))) on: either they
-    fill each other's neighbourhoods, or every honest neighbourhood reaches as many of them as theirs reaches
-    honest rows.
+    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. The chosen row is then within sqrt(c -
+    byzantine - 2) honest diameters of an honest one. The guarantee ends there. Unboundedly large rows win
+    from min(c - byzantine - 1, max(byzantine + 2, ceil(c / 2))) on: either they fill each other's
+    neighbourhoods, or every honest neighbourhood contains as many of them as theirs contain honest rows.
     Cost: one Gram matrix, O(c^2 d) time; O(c^2) memory.
     Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
     section 4 and proposition 4.2.
@@ -65,7 +64,7 @@ def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
 
 
 def krum_scores(squared: F64, neighbours: int) -> F64:
-    """By row, the sum of its ``neighbours`` smallest squared distances to other rows, f64 ``(c,)``."""
+    """Return, by row, the sum of its ``neighbours`` smallest squared distances to others, f64 ``(c,)``."""
     others = squared.copy()
     np.fill_diagonal(others, np.inf)
     others.sort(axis=1)

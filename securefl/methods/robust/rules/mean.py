@@ -1,4 +1,4 @@
-"""The weighted mean: no robustness, and the reference for all rules that claim some."""
+"""Weighted mean: no robustness, and the reference for all robust rules."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from securefl.methods.robust.products import combine
 
 
 class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
-    """Weighted mean of the cluster means: with no faults equal to FedAvg.
+    """Weighted mean of the cluster means: without faults equal to FedAvg.
 
     sum_i w_i x_i / sum_i w_i.
 
@@ -27,11 +27,11 @@ class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
 
 
 def weighted_mean(stack: ClusterMeans) -> AggregationResult:
-    """``sum_i w_i x_i / sum_i w_i``: with no faults this is FedAvg over all survivors.
+    """Return ``sum_i w_i x_i / sum_i w_i``: without faults this is FedAvg over all survivors.
 
-    The bits depend on the order of the clusters only. ``kept``: all clusters.
+    The bits depend only on the order of the clusters. ``kept``: all clusters.
 
-    Breakdown point: 0; one row moves the result anywhere.
+    Breakdown point: 0; one row can move the result anywhere.
     Cost: O(c d) time, O(d) memory.
     Source: McMahan et al. 2017 (arXiv 1602.05629), algorithm 1.
     """

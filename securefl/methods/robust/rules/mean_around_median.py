@@ -1,4 +1,4 @@
-"""The coordinate-wise mean around the median."""
+"""Coordinate-wise mean around the median."""
 
 from typing import ClassVar
 
@@ -39,17 +39,18 @@ class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_
 
 
 def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult:
-    """In each coordinate the weighted mean of the c - ``byzantine`` values nearest to the median.
+    """Return, by coordinate, the weighted mean of the c - ``byzantine`` values nearest to the median.
 
-    Median and nearness go by count, not by weight: a cluster is one vote on what is central. The median is
-    the ordinary one. Where the cut falls among values equally far from it, these share the remaining places
-    evenly, so neither the order of the clusters nor the sign of the values matters.
+    The median is the ordinary one; it and the nearest values are counted without weights, one vote per
+    cluster. Values equally far at the cut share the remaining places evenly, so neither the order of the
+    clusters nor the sign of the values matters.
 
     ``kept``: clusters of which at least half of the coordinates are among the nearest.
 
-    Breakdown point: ``byzantine`` clusters. The median then lies in the range of the others, and what is
-    averaged lies within the width of that range from it. One cluster more and a value of it is averaged
-    however far it lies.
+
+    Breakdown point: ``byzantine`` clusters. The median then lies in the range of the other clusters, and the
+    averaged values lie within the width of that range from it. With one more cluster, one of its values is
+    averaged at any distance.
     Cost: one sort of c values a coordinate and a few passes. O(d) memory.
     Source: Xie, Koyejo, Gupta 2018, "Generalized Byzantine-tolerant SGD" (arXiv 1802.10116), definition 7.
 
@@ -64,10 +65,11 @@ def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult
 
 
 def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
-    """In each column the weighted mean of the ``keep`` values nearest to the median of all.
+    """Return, by column, the weighted mean of the ``keep`` values nearest to the median of all.
 
     Returns:
-        The means, f64 ``(d,)``, and by row in how many columns it is among the nearest, i64 ``(c,)``.
+        The means, f64 ``(d,)``, and by row the number of columns in which it is among the nearest, i64
+        ``(c,)``.
     """
     vector = np.empty(rows.shape[1])
     counts = np.zeros(len(rows), dtype=np.int64)
@@ -78,7 +80,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
         np.subtract(block.rows, median, out=distance)
         np.abs(distance, out=distance)
         near = distance <= radius
-        # Row by row: counting along an axis converts every flag to an integer first.
+        # Row by row, since counting along an axis first converts every flag to an integer.
         counts += [np.count_nonzero(row) for row in near]
         (tied,) = np.nonzero(np.add.reduce(near, axis=0, dtype=np.int32) > keep)
         shared = _shares(distance[:, tied], radius[tied], keep) if tied.size else None
@@ -90,14 +92,14 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
         mean = fold(np.multiply(block.rows, share, out=block.rows))
         mean /= fold(share)
         np.clip(mean, median - radius, median + radius, out=vector[block.at])
-    vector += 0.0  # of two zeros of different sign clipping may take either
+    vector += 0.0  # clipping may take either of two zeros of different sign
     return vector, counts
 
 
 def _radius(block: distances.Block, median: F64, keep: int) -> F64:
-    """Distance of the ``keep``-th nearest value: the nearest ones are neighbours in the ranking.
+    """Return the distance of the ``keep``-th nearest value: the nearest ones are adjacent in the ranking.
 
-    Leaves differences in ``block.ranked``: fresh memory would cost more than taking them.
+    Overwrites ``block.ranked`` with differences: fresh memory would cost more than computing them.
     """
     left_out = len(block.ranked) - keep
     below = np.subtract(median, block.ranked[: left_out + 1], out=block.scratch[: left_out + 1])
@@ -108,7 +110,7 @@ def _radius(block: distances.Block, median: F64, keep: int) -> F64:
 
 
 def _shares(distance: F64, radius: F64, keep: int) -> F64:
-    """1 for values nearer than the radius, equal parts of the remaining places for those at it."""
+    """Return 1 for values nearer than the radius, and equal parts of the remaining places for those at it."""
     inside, at_cut = distance < radius, distance == radius
     share = inside.astype(np.float64)
     share += at_cut * ((keep - inside.sum(axis=0)) / at_cut.sum(axis=0))

@@ -1,4 +1,4 @@
-"""The coordinate-wise weighted median."""
+"""Coordinate-wise weighted median."""
 
 from typing import ClassVar
 
@@ -11,9 +11,9 @@ from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust import distances
 
 WEIGHT_UNITS = 1 << 32
-"""Weights are compared as integers, in units of the largest weight / 2^32: sums are then exact in float64 for
-up to 2^20 clusters, whatever their order. What rounding to units may have changed, 2 units a cluster at most,
-does not decide what half of the weight is."""
+"""Resolution of weights, which are compared as integers in units of the largest weight / 2^32. Sums are
+then exact in float64 for up to 2^20 clusters in any order. Rounding changes at most 2 units a cluster;
+such a difference does not decide which weight is half."""
 
 Ranks = npt.NDArray[np.intp]
 
@@ -38,20 +38,20 @@ class Median(scenario.Rule, tag="median", frozen=True, kw_only=True):
 
 
 def weighted_median(stack: ClusterMeans) -> AggregationResult:
-    """In each coordinate the midpoint of the lower and the upper weighted median.
+    """Return, by coordinate, the midpoint of the lower and the upper weighted median.
 
-    With W(A) the weight of the clusters whose value lies in A and T the total weight,
+    With W(A) the weight of the clusters whose value is in A and T the total weight,
 
         lower = min {x_i : W((-inf, x_i]) >= T / 2},    upper = max {x_i : W([x_i, inf)) >= T / 2}.
 
-    They differ only where a set of smallest values weighs T / 2, up to 2^-31 c of the largest weight. With
-    equal weights this is the ordinary median: the middle value, or the midpoint of the two middle ones.
-    ``kept``: all clusters, since each may supply some coordinate.
+    They differ only if a set of smallest values weighs T / 2, up to 2^-31 c of the largest weight. With equal
+    weights this is the ordinary median: the middle value, or the midpoint of the two middle ones. ``kept``:
+    all clusters, since each may supply some coordinate.
 
     Breakdown point: clusters that weigh less than T / 2 together cannot move a coordinate out of the range of
     the others; with equal weights these are floor((c - 1) / 2) clusters.
-    Cost: one sort of c values a coordinate; with unequal weights of values tagged with their row, and again
-    one index sort of those few coordinates in which nearly equal values meet at the middle. O(d) memory.
+    Cost: one sort of c values a coordinate; with unequal weights of values tagged with their row. The few
+    coordinates with nearly equal values at the middle need an index sort too. O(d) memory.
     Source: Yin et al. 2018 (arXiv 1803.01498), definition 1, with weights.
     """
     units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
@@ -65,12 +65,12 @@ def weighted_median(stack: ClusterMeans) -> AggregationResult:
             lower, upper = middle.find(block)
         np.add(lower, upper, out=vector[block.at])
     vector /= 2.0
-    vector += 0.0  # half of the smallest number below zero is a zero with a sign
+    vector += 0.0  # half of the smallest negative number is a zero with a sign
     return AggregationResult(vector, everyone(stack))
 
 
 class _Middle:
-    """The place of weighted medians among c values, for given integer weights (``units``)."""
+    """Search for weighted medians among c values, for given integer weights (``units``)."""
 
     def __init__(self, units: F64) -> None:
         self.units = units
@@ -83,10 +83,10 @@ class _Middle:
         self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
 
     def find(self, block: distances.Block) -> tuple[F64, F64]:
-        """Lower and upper weighted median of each column, from tagged ranks."""
+        """Return the lower and upper weighted median of each column, from tagged ranks."""
         width = block.rows.shape[1]
         columns = np.arange(width)
-        # In place of the tagged values, which fresh memory would cost more than to look up again.
+        # Written over the tagged values: fresh memory would cost more than looking the values up again.
         whose = block.ranked[: min(self.highest + 2, len(block.ranked))].view(np.int64)
         whose &= self.mask
         rank, weight = self._rank(whose, block.scratch[: self.highest + 1], columns)
@@ -107,11 +107,11 @@ class _Middle:
         return lower, upper
 
     def _remove_tags(self, values: F64) -> F64:
-        """The rest of ``values`` without tags: ranks say nothing about those that agree in it."""
+        """Return ``values`` without tags; ranks do not order values that are equal then."""
         return (values.view(np.int64) & ~self.mask).view(np.float64)
 
     def _rank(self, whose: Ranks, upto: F64, columns: Ranks) -> tuple[Ranks, F64]:
-        """The first rank whose values, up to it, weigh enough, by bisection; and what they weigh."""
+        """Return the first rank up to which values weigh enough, by bisection, and their weight."""
         low, high = self.lowest, self.highest
         self.units.take(whose[: high + 1], out=upto, mode="clip")  # the default mode would copy ``out``
         np.add.reduce(upto[: low + 1], axis=0, out=upto[low])
@@ -127,7 +127,7 @@ class _Middle:
         return last, upto.take(last * len(columns) + columns)
 
     def _check_guess(self, rows: F64, lower: F64) -> tuple[F64, F64]:
-        """Lower and upper weighted median where ``lower`` is a guess at the former."""
+        """Return the lower and upper weighted median, given a guess at the lower one."""
         weight = self.units @ (rows <= lower)
         wrong = (weight < self.enough) | (self.units @ (rows < lower) >= self.enough)
         if wrong.any():

@@ -15,13 +15,13 @@ from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 MAX_DIAMETER_BYZANTINE = 20
-"""Most outliers that minimum-diameter averaging looks for: its search grows like 1.47 to this power."""
+"""Largest number of outliers for minimum-diameter averaging: its search grows like 1.47 to this power."""
 Graph = list[int]
-"""By vertex, its neighbours as bits of an integer."""
+"""Graph: by vertex, its neighbours as bits of an integer."""
 
 
 class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_only=True):
-    """The mean of those c - ``byzantine`` cluster means that lie within the smallest diameter; exact.
+    """Mean of the c - ``byzantine`` cluster means with the smallest diameter; exact.
 
     The mean over the set S of c - byzantine rows with the smallest max_{i, j in S} ||x_i - x_j||.
 
@@ -45,14 +45,13 @@ class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_onl
 
 
 def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
-    """The weighted mean of the c - ``byzantine`` rows whose largest mutual distance is smallest.
+    """Return the weighted mean of the c - ``byzantine`` rows whose largest mutual distance is smallest.
 
-    Weights play no part in the choice. Several sets often share one diameter; the first of them is taken when
-    rows are ordered by their first differing coordinate, so the order of the clusters does not matter.
-    ``kept``: the chosen clusters.
+    Weights do not affect the choice. Several sets often share one diameter. The first of them with rows in
+    lexicographic order is taken, so the order of the clusters does not matter. ``kept``: the chosen clusters.
 
     Breakdown point: ``byzantine`` rows, given c >= 2 * byzantine + 1: the chosen rows contain an honest one
-    and lie within the honest diameter of it. One more, and a Byzantine row is chosen however far it lies.
+    and lie within the honest diameter of it. With one more, a Byzantine row is chosen at any distance.
     Cost: one Gram matrix, one pass, and the search. A set of diameter at most D leaves out a vertex cover of
     the graph that joins rows farther apart than D; bounded search for covers of at most ``byzantine`` rows
     grows like 1.47^byzantine, not like the binomial coefficient of plain enumeration. O(c^2 + d) memory.
@@ -81,7 +80,7 @@ def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
 
 
 def _tightest(squared: F64, size: int) -> list[int]:
-    """The first set of ``size`` vertices, in lexicographic order, among those of the smallest diameter."""
+    """Return the first set of ``size`` vertices, in lexicographic order, of the smallest diameter."""
     levels = np.unique(squared)
     spare = len(squared) - size
     # The last level always fits.
@@ -90,7 +89,10 @@ def _tightest(squared: F64, size: int) -> list[int]:
 
 
 def _first_set(conflicts: Graph, size: int) -> list[int]:
-    """Take each vertex in turn if a set of ``size`` vertices without conflicts remains possible with it."""
+    """Return the first set of ``size`` vertices without conflicts.
+
+    Takes each vertex in turn if such a set remains possible with it.
+    """
     graph, budget = list(conflicts), len(conflicts) - size
     chosen: list[int] = []
     gone = 0
@@ -112,7 +114,7 @@ def _first_set(conflicts: Graph, size: int) -> list[int]:
 
 
 def _cover_fits(graph: Graph, budget: int) -> bool:
-    """Whether ``budget`` vertices can be removed such that no edge remains."""
+    """Return True if removing ``budget`` vertices can leave no edge."""
     while True:
         degrees = [neighbours.bit_count() for neighbours in graph]
         largest = max(degrees)
@@ -122,10 +124,11 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
             return False
         vertex = degrees.index(largest)
         if 1 in degrees:
-            # The neighbour of a leaf covers at least what the leaf covers.
+            # The neighbour of a leaf covers at least as many edges as the leaf.
             graph, budget = _without(graph, graph[degrees.index(1)]), budget - 1
         elif largest == 2 or largest > budget:
-            # Only cycles are left, of which any vertex will do; or else all its neighbours would have to go.
+            # Either only cycles are left, of which any vertex will do, or all its neighbours exceed the
+            # budget.
             graph, budget = _without(graph, 1 << vertex), budget - 1
         elif _cover_fits(_without(graph, graph[vertex]), budget - largest):
             return True

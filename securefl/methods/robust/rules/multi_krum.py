@@ -10,7 +10,7 @@ from securefl.methods.robust.rules.krum import krum_scores
 
 
 class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
-    """The mean of the ``keep`` cluster means with the best Krum scores.
+    """Mean of the ``keep`` cluster means with the best Krum scores.
 
     sum over the ``keep`` rows of smallest Krum score of w_i x_i / sum of their w_i.
 
@@ -37,16 +37,17 @@ class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
 
 
 def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> AggregationResult:
-    """The weighted mean of the ``keep`` rows with the smallest Krum scores (c - ``byzantine`` by default).
+    """Return the weighted mean of the ``keep`` rows with the smallest Krum scores.
 
-    A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows. Weights
-    play no part in the choice. Ties are broken as in :func:`securefl.methods.robust.rules.krum.krum`, and
-    ``keep`` = 1 is that rule. ``kept``: the chosen clusters.
+    A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows; ``keep``
+    defaults to c - ``byzantine``. Weights do not affect the choice. Ties are broken as in
+    :func:`securefl.methods.robust.rules.krum.krum`, and ``keep`` = 1 is that rule. ``kept``: the chosen
+    clusters.
 
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. With at most c - ``byzantine`` places, a
-    chosen Byzantine row has shut out an honest one with a larger score, so each chosen row lies within
-    sqrt(c - byzantine - 2) honest diameters of an honest one. Unboundedly large rows win where they win
-    against Krum, and from c - keep + 1 on, where a place is left for them.
+    chosen Byzantine row has displaced an honest one with a larger score. So each chosen row lies within
+    sqrt(c - byzantine - 2) honest diameters of an honest one. Unboundedly large rows win if they win against
+    Krum, and from c - keep + 1 on, since then a place is left for them.
     Cost: one Gram matrix and one pass, O(c^2 d) time; O(c^2 + d) memory.
     Source: Blanchard et al. 2017, section 5 ("Multi-Krum").
 

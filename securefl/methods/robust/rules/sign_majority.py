@@ -1,4 +1,4 @@
-"""Sign-based aggregation: every cluster votes on the direction of every coordinate."""
+"""Sign-based aggregation: each cluster votes on the direction of each coordinate."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from securefl.methods.robust.rules.median import WEIGHT_UNITS
 
 
 class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True):
-    """Coordinate-wise a fixed step in the direction that most cluster means have (signSGD).
+    """Coordinate-wise a fixed step in the direction of the majority of cluster means (signSGD).
 
     step * sign(sum_i sign(x_i)).
 
@@ -24,7 +24,7 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
     by_coordinate: ClassVar[bool] = True
 
     step: scenario.PositiveReal
-    """Step of each coordinate, in the unit of the parameters; the length of updates does not count."""
+    """Step of each coordinate, in the unit of the parameters; the length of updates has no effect."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
@@ -34,17 +34,17 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
 
 
 def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
-    """In each coordinate ``step`` in the direction that weighs more, step * sign(sum_i w_i sign(x_i)).
+    """Return ``step`` in the direction of more weight, by coordinate: step * sign(sum_i w_i sign(x_i)).
 
-    It is 0 where both directions weigh the same, up to 2^-31 c of the largest weight. Lengths do not count,
-    neither of rows nor of coordinates: all that is left of the scale of updates is ``step``. ``kept``: all
-    clusters, since each has its votes.
+    It is 0 if both directions weigh the same, up to 2^-31 c of the largest weight. Lengths of rows and of
+    coordinates have no effect: only ``step`` sets the scale of updates. ``kept``: all clusters, since all
+    vote.
 
-    Breakdown point: no coordinate is ever larger than ``step``, whatever anybody says, and where clusters
-    that weigh more than half agree on a direction, the others cannot turn it; with equal weights these others
-    are floor((c - 1) / 2) clusters. Where noise or unequal data divide the honest ones, few liars suffice.
-    The source proves convergence against fewer than half that negate their signs, for noise that is unimodal
-    and symmetric in each coordinate.
+    Breakdown point: no coordinate ever exceeds ``step``. If clusters with more than half of the weight agree
+    on a direction, the others cannot change it; with equal weights the others are floor((c - 1) / 2)
+    clusters. If noise or different data divide the honest clusters, few Byzantine ones suffice. The source
+    proves convergence against fewer than half that negate their signs, for noise that is unimodal and
+    symmetric in each coordinate.
     Cost: O(c d) time, O(d) memory.
     Source: Bernstein, Zhao, Azizzadenesheli, Anandkumar 2019, "signSGD with majority vote is communication
     efficient and fault tolerant" (arXiv 1810.05291), algorithm 1 without momentum, theorem 2; with weights.
@@ -54,7 +54,7 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     """
     if not step > 0:
         raise UsageError(f"cannot go steps of {step}")
-    # Integers, as for the median: their sums are exact whatever the order of the clusters.
+    # Integers, as for the median: their sums are exact in any order of the clusters.
     units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
     votes, vote = np.zeros(stack.dimension), np.empty(stack.dimension)
     for weight, row in zip(units, stack.means, strict=True):
@@ -68,5 +68,5 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
 
 
 def _tie_error(units: F64) -> float:
-    """The error of a tie by rounding to units: nothing where all weights are equal."""
+    """Return the error of a tie by rounding to units: 0 if all weights are equal."""
     return 0.0 if bool((units == units[0]).all()) else 2.0 * len(units)

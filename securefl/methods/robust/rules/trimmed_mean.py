@@ -1,4 +1,4 @@
-"""The coordinate-wise trimmed mean."""
+"""Coordinate-wise trimmed mean."""
 
 import math
 from collections.abc import Mapping
@@ -31,16 +31,16 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     remedies: ClassVar[Mapping[str, str]] = {"trim": 'a number, or { trim = "count", beta = 0.1 }'}
 
     trim: scenario.NonNegative | Literal["count", "weight"]
-    """Number of values at each end. Or share ``beta`` at each end: of the values (``count``), or of their
-    weight (``weight``, the mean between weighted quantiles)."""
+    """Number of values trimmed at each end, or a word with ``beta``, the share at each end: of the values
+    (``count``), or of their weight (``weight``, the mean between weighted quantiles)."""
     beta: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
     """Share at each end if ``trim`` is a word; a share of the values is rounded down."""
 
     def at_each_end(self, values: int) -> int:
-        """The number of ``values`` values trimmed at each end, were all of one weight."""
+        """Return the number of ``values`` values trimmed at each end, if all have the same weight."""
         if isinstance(self.trim, int):
             return self.trim
-        # 0.07 * 100 is 7.000000000000001, and 0.29 * 100 is 28.999999999999996.
+        # The margin absorbs rounding: 0.07 * 100 is 7.000000000000001, 0.29 * 100 is 28.999999999999996.
         return math.floor((self.beta or 0.0) * values + 1e-9)
 
     @property
@@ -65,14 +65,14 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
 
 
 def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
-    """In each coordinate the weighted mean without the ``trim`` smallest and the ``trim`` largest values.
+    """Return, by coordinate, the weighted mean without the ``trim`` smallest and ``trim`` largest values.
 
-    Trimming goes by count, not by weight: a cluster is one vote on what is extreme, whatever it weighs. Where
-    the cut falls among equal values, these share the remaining places evenly (of their weights they keep the
-    fraction places / equal values), so the order of the clusters does not matter.
+    Trimming counts clusters without their weights: each has one vote on which values are extreme. Equal
+    values at the cut share the remaining places evenly (their weights are multiplied by places / equal
+    values), so the order of the clusters does not matter.
 
-    ``kept``: clusters of which at least half of their fair share of coordinates, (c - 2 trim) / c of all,
-    survived, that is, lie within the range of the values that remain.
+    ``kept``: clusters with at least half of their fair share of coordinates, (c - 2 trim) / c of all, within
+    the range of the values that remain.
 
     Breakdown point: ``trim`` clusters cannot move a coordinate out of the range of the others.
     Cost: one sort of c values a coordinate and a few passes. O(d) memory.
@@ -90,7 +90,7 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
         low, high = ranked[trim], ranked[clusters - 1 - trim]
         inside = rows >= low
         inside &= rows <= high
-        # Row by row: counting along an axis converts every flag to an integer first.
+        # Row by row, since counting along an axis first converts every flag to an integer.
         survived += [np.count_nonzero(row) for row in inside]
         np.copyto(share, inside)
         if trim:
@@ -101,12 +101,12 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
         mean = fold(np.multiply(rows, share, out=rows))
         mean /= fold(share)
         np.clip(mean, low, high, out=vector[at])
-    vector += 0.0  # of two zeros of different sign clipping may take either
+    vector += 0.0  # clipping may take either of two zeros of different sign
     return AggregationResult(vector, 2 * clusters * survived >= (clusters - 2 * trim) * stack.dimension)
 
 
 def _shares(rows: F64, low: F64, high: F64, trim: int) -> F64:
-    """The remaining share of each value: 1 inside (low, high), 0 outside, equal parts at the ends."""
+    """Return each value's remaining share: 1 inside (low, high), 0 outside, equal parts at the ends."""
     below, above, at_low, at_high = rows < low, rows > high, rows == low, rows == high
     share = (~(below | above)).astype(np.float64)
     share -= at_low * ((trim - below.sum(axis=0)) / at_low.sum(axis=0))

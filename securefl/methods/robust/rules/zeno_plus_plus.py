@@ -13,14 +13,14 @@ from securefl.methods.robust import distances, products
 
 
 class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
-    """Cluster means that pass a test on a gradient of the server's validation data.
+    """Mean of the cluster means that pass a test on a gradient of the server's validation data.
 
     The mean of rows, scaled, with -<x_i, g> - rho ||x_i||^2 >= -eps, g = server gradient.
 
-    SHARE's figures have (``rho``, ``eps``) = (1e-4, 0.2) in 2 to 4, (1e-5, 0.2) in 5, and (1e-5, 1) in 8
-    and 9, whose baselines have ``eps`` = 5 (``PRESETS``). On digits (30 parties in clusters of 3, one at
-    -10x) sums with (1e-4, 0.2) accept the attacker's cluster in every round from the second on. After 10
-    rounds the model has 88 to 90 %, and 94 to 95 % with ``eps`` = 0, where it is never accepted.
+    SHARE's figures have (``rho``, ``eps``) = (1e-4, 0.2) in 2 to 4, (1e-5, 0.2) in 5, and (1e-5, 1) in 8 and
+    9, whose baselines have ``eps`` = 5 (``PRESETS``). On digits (30 parties in clusters of 3, one at -10x)
+    sums with (1e-4, 0.2) accept the attacker's cluster in every round from the second on. After 10 rounds the
+    accuracy is 88 to 90 %, and 94 to 95 % with ``eps`` = 0, which never accepts it.
 
     Example:
         >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [-30.0, -40.0]]
@@ -34,8 +34,8 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
     rho: scenario.NonNegativeReal = 1e-4
     """Penalty on the squared length in the score."""
     eps: scenario.NonNegativeReal = 0.0
-    """A score of -``eta`` x ``eps`` suffices. It is compared with a squared gradient, so a value above 0
-    accepts everything once gradients are small."""
+    """A score of at least -``eta`` x ``eps`` is accepted. It is compared with a squared gradient, so a
+    value above 0 accepts all updates once gradients are small."""
     eta: scenario.PositiveReal = 1.0
     """The server's learning rate in the score."""
     divide_by: Literal["all", "accepted"] = "all"
@@ -49,7 +49,7 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
         return self.batch
 
     def withstands(self, clusters: int) -> int:
-        # The test of a rescaled vector says nothing about its length, and what is accepted keeps its own.
+        # The test of a rescaled vector does not bound its length, and accepted means keep their own length.
         return 0 if self.scale == "normalised" or self.rho == 0 else clusters
 
     def aggregate(self, stack: ClusterMeans) -> AggregationResult:
@@ -64,28 +64,29 @@ PRESETS: Mapping[str, ZenoPlusPlus] = MappingProxyType(
         "share-figures-8-9-baseline": ZenoPlusPlus(scale="normalised", rho=1e-5, eps=5.0),
     }
 )
-"""The parameters that SHARE publishes (section 6, appendix D), all with eta = 1. The last one is for the
-baselines, without SHARE (Figure 8) and with fixed clusters (Figure 9). Taken at its word Algorithm 2 has the
-scale "sum", with which the published thresholds let -10x updates pass (tests/unit/robust/test_zeno.py)."""
+"""Parameters published by SHARE (section 6, appendix D), all with eta = 1. The last set is for the
+baselines, without SHARE (Figure 8) and with fixed clusters (Figure 9). Algorithm 2 read literally has
+the scale "sum", with which the published thresholds accept -10x updates
+(tests/unit/robust/test_zeno.py)."""
 
 
 def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult:
-    """The sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
+    """Return the sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
 
     The result is sum_(accepted) w_j x_j over the weight of all clusters (Algorithm 2: every cluster sum
-    carries its n_i / n, and what is rejected is missing), or over that of the accepted (``divide_by``); zero
-    if none is accepted. Whatever the scale of the *scored* vector, the accepted means keep their own length.
+    carries its n_i / n, and rejected ones are missing), or over that of the accepted (``divide_by``); zero if
+    none is accepted. For any scale of the *scored* vector, the accepted means keep their own length.
     ``kept``: the accepted clusters.
 
     The threshold eps is compared with -<gradient, g>, so it has a scale. With "sum" and "mean" a harmful
     update passes once the model is good enough for its inner product to be below eps. With "normalised" all
-    lengths are the gradient's, and harm is judged by direction, but for eps > 0 every direction passes once
-    ||gradient||^2 (1 + rho / eta) <= eps. At eps = 0, the default, nothing depends on any scale: a cluster is
-    accepted if the cosine between it and descent is at least rho / eta.
+    lengths are the gradient's, and the direction decides; but for eps > 0 every direction passes once
+    ||gradient||^2 (1 + rho / eta) <= eps. At eps = 0, the default, no scale matters: a cluster is accepted if
+    the cosine between it and descent is at least rho / eta.
 
     Breakdown point: none by number for "sum" and "mean" with rho > 0, which reject every vector longer than
     (||gradient|| + sqrt(||gradient||^2 + 4 rho eps / eta)) eta / (2 rho). 0 for "normalised": an accepted
-    direction may be of any length, so put norm clipping in front, or bound updates by ``encoding.clip``.
+    direction may have any length, so use norm clipping first, or bound updates by ``encoding.clip``.
     Cost: a few passes, O(c d) time; O(c + d) memory.
     Source: Xie, Koyejo, Gupta 2020, "Zeno++: robust fully asynchronous SGD" (arXiv 1903.07020); Velicheti,
     Xia, Koyejo 2021 (SHARE), algorithm 2 and definition B.2.
@@ -102,7 +103,7 @@ def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult
 
 
 def zeno_scores(stack: ClusterMeans, rule: ZenoPlusPlus) -> F64:
-    """-eta <gradient, g_j> - rho ||g_j||^2 by cluster, f64 ``(c,)`` (definition B.2); never NaN.
+    """Return -eta <gradient, g_j> - rho ||g_j||^2 by cluster, f64 ``(c,)`` (definition B.2); never NaN.
 
     g_j is the cluster's mean times its share of the weight ("sum"), the mean, or the mean rescaled to the
     gradient's length ("normalised"; a mean of zero stays zero).
