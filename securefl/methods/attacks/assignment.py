@@ -1,4 +1,4 @@
-"""Names of the parties, and the assignment of behaviours to them."""
+"""Names of the parties, and assignment of behaviours to them."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,20 +29,20 @@ _DRAW_DOMAIN = b"securefl/1 behaviours\n"
 
 @lru_cache(maxsize=32)
 def party_names(parties: int) -> tuple[PartyId, ...]:
-    """The parties' names ``p00``, ``p01``, ...: as many digits as the last one needs, at least 2."""
+    """Return the parties' names ``p00``, ``p01``, ...: with as many digits as the last one, at least 2."""
     width = max(2, len(str(parties - 1)))
     return tuple(PartyId(f"p{index:0{width}d}") for index in range(parties))
 
 
 def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
-    """Behaviours by actor, in the scenario's order; an actor without any is absent, the server is SERVER.
+    """Return behaviours by actor, in the scenario's order; actors without any are absent.
 
-    What follows from the whole scenario is written out in them: of attacks on updates ``parties`` is the
-    coalition, also where a ``count`` was drawn, ``rounds`` are without those in which an adaptive attack is
-    honest, and ALIE has its ``z``.
+    The server's name is SERVER. Values that follow from the whole scenario are filled in. For attacks on
+    updates ``parties`` is the coalition, also for a drawn ``count``. ``rounds`` excludes rounds in which an
+    adaptive attack is honest, and ALIE has its ``z``.
 
-    Behaviours with a ``count`` go to parties that no behaviour names and that no earlier count took, in the
-    order of SHA-256 over the public seed and the name: the same on every machine.
+    Behaviours with a ``count`` go to parties without a named behaviour or an earlier count, in the order of
+    SHA-256 over the public seed and the name: the same on every machine.
 
     Args:
         scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
@@ -72,7 +72,7 @@ def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) 
 
 
 def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:
-    """The moment in a round when somebody with these behaviours falls silent; None if it does not."""
+    """Return the phase of a round at which an actor with these behaviours goes silent, or None."""
     for behaviour in behaviours:
         if isinstance(behaviour, Drop | Kill) and (not behaviour.rounds or round_ in behaviour.rounds):
             return behaviour.phase
@@ -80,7 +80,7 @@ def silence(behaviours: Sequence[Behaviour], round_: int) -> Phase | None:
 
 
 def _without_honest_rounds(behaviour: Behaviour, rounds: int) -> Behaviour:
-    """The same behaviour with the rounds of an adaptive attack written out."""
+    """Return the behaviour with the rounds of an adaptive attack filled in."""
     if not isinstance(behaviour, Poisoning) or not behaviour.honest_until:
         return behaviour
     start = needs.first_round(behaviour, rounds)
@@ -88,17 +88,20 @@ def _without_honest_rounds(behaviour: Behaviour, rounds: int) -> Behaviour:
 
 
 def is_of_server(behaviour: Behaviour) -> bool:
-    """Whether the server shows it, not a party."""
+    """Return True if the server is the actor, not a party."""
     return isinstance(behaviour, ServerBehaviour)
 
 
 def is_byzantine(behaviour: Behaviour) -> bool:
-    """Whether it changes what the party puts into the model, so that a rule has to withstand it."""
+    """Return True if the behaviour changes a party's contribution to the model.
+
+    A rule has to tolerate such parties.
+    """
     return isinstance(behaviour, Poisoning | FalseCount)
 
 
 def check_behaviours(scenario: Scenario) -> None:
-    """Refuse behaviours that nobody could show, that contradict each other or that would do nothing.
+    """Reject behaviours that have no actor, contradict each other or have no effect.
 
     Raises:
         ConfigError: naming ``behaviours.<index>.<field>``.
@@ -152,7 +155,7 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
 
 
 def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
-    """Settings that would do nothing: ignoring them would hide a mistake."""
+    """Reject settings without effect: ignoring them would hide a mistake."""
     if isinstance(behaviour, NoClip) and scenario.encoding.clip == "none":
         raise ConfigError(
             f"{path}.kind",
@@ -174,7 +177,7 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
 
 
 def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Behaviours of one actor that cannot both be shown; those with a count have actors of their own."""
+    """Yield path and reason of behaviours that one actor cannot combine; counts have separate actors."""
     shown = [_without_honest_rounds(behaviour, scenario.stop.rounds) for behaviour in scenario.behaviours]
     for later, second in enumerate(shown):
         for first in shown[:later]:
@@ -190,13 +193,13 @@ def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _family(behaviour: Behaviour) -> str:
-    """Behaviours of one family exclude each other: nobody falls silent twice, or lies in two ways at once."""
+    """Return the family of a behaviour; an actor has at most one behaviour of a family in a round."""
     families = {"server": ServerBehaviour, "silence": Drop | Kill, "data": DataAttack, "update": UpdateAttack}
     return next((name for name, kinds in families.items() if isinstance(behaviour, kinds)), behaviour.kind)
 
 
 def _meet(first: Behaviour, second: Behaviour) -> bool:
-    """Whether there may be a round in which both act. Poisoned data of one kind are all that a party has."""
+    """Return True if both may act in one round. Poisoned data of one kind are all of a party's data."""
     if (
         isinstance(first, DataAttack)
         and isinstance(second, DataAttack)

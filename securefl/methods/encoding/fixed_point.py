@@ -21,8 +21,8 @@ MAX_STEPS = 2**53 - 1
 """Largest magnitude of an encoded value: float64 represents every integer up to it."""
 
 BLOCK = 1 << 14
-"""Coordinates rounded at a time: the temporaries of one block stay in the second-level cache, and are small
-enough for the C library to reuse their memory, which saves half the time at 50,000 coordinates."""
+"""Coordinates rounded per block. The temporaries stay in the second-level cache, and are small enough for
+the C library to reuse their memory, which halves the time at 50,000 coordinates."""
 
 
 class Encoded(NamedTuple):
@@ -31,15 +31,15 @@ class Encoded(NamedTuple):
     values: I64
     """i64 ``(d,)``, unit 2^-scale_bits, each in [-steps, steps]."""
     saturated: int
-    """How many coordinates lay beyond the range and were set to its end. Not zero: the range is too small."""
+    """Number of coordinates beyond the range, set to its end. Nonzero means that the range is too small."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """The grid of multiples of 2^-``scale_bits`` in [-``range``, ``range``].
+    """Grid of multiples of 2^-``scale_bits`` in [-``range``, ``range``].
 
     A party encodes once per update, never once per attempt (protocol.md, step 5): two roundings of one update
-    would tell more about it than one.
+    would reveal more about it than one.
 
     Raises:
         UsageError: ``scale_bits`` outside [0, 40], a range that is not finite and positive, one that holds no
@@ -49,7 +49,7 @@ class FixedPoint:
     scale_bits: int
     """Binary digits after the point."""
     range: float
-    """Largest magnitude of a coordinate, in the parameters' own unit."""
+    """Largest magnitude of a coordinate, in the parameters' unit."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale_bits <= MAX_SCALE_BITS:
@@ -77,8 +77,8 @@ class FixedPoint:
         rounding up is off by at most 2^-53.
 
         Args:
-            values: f64 ``(d,)``. It is never written to.
-            entropy: 32 bytes are drawn as the key of the stream (8 bytes a coordinate) that rounds.
+            values: f64 ``(d,)``. Not modified.
+            entropy: 32 bytes are drawn as the key of the rounding stream (8 bytes a coordinate).
 
         Raises:
             UsageError: a coordinate that is not finite, or the wrong dtype or shape.
@@ -99,7 +99,7 @@ class FixedPoint:
         return Encoded(rounded, saturated)
 
     def _round(self, values: F64, words: U64, out: I64) -> int:
-        """Round one block into ``out``, given 53-bit words; how many coordinates saturated."""
+        """Round one block into ``out``, given 53-bit words; return the number of saturated coordinates."""
         limit = float(self.steps)
         with np.errstate(over="ignore"):
             scaled = values * float(1 << self.scale_bits)
@@ -115,14 +115,14 @@ class FixedPoint:
         return saturated
 
     def decode(self, total: I64, weight: float) -> F64:
-        """The weighted mean that a decoded ring sum stands for: ``total / 2^scale_bits / weight``.
+        """Return the weighted mean of a decoded ring sum: ``total / 2^scale_bits / weight``.
 
         Args:
             total: i64 ``(d,)``, the exact sum of the survivors' encoded values.
             weight: the survivors' total weight, > 0.
 
         Returns:
-            f64 ``(d,)``, the parameters' own unit.
+            f64 ``(d,)``, in the parameters' unit.
 
         Raises:
             UsageError: a weight that is not finite and positive, or the wrong dtype or shape.
@@ -137,18 +137,17 @@ class FixedPoint:
 
 
 def clip_l2(update: F64, bound: float | None) -> F64:
-    """``update * min(1, bound / ||update||_2)``, the projection onto the L2 ball of radius ``bound``.
+    """Return ``update * min(1, bound / ||update||_2)``, the projection onto the L2 ball of radius ``bound``.
 
-    The norm of the result exceeds ``bound`` by rounding only (a relative error of about 1e-15). Updates whose
-    squared norm overflows or underflows a float64 are handled, too.
+    The norm of the result exceeds ``bound`` only by rounding (a relative error of about 1e-15). Updates whose
+    squared norm overflows or underflows float64 are supported.
 
     Args:
-        update: f64 ``(d,)``, parameters' own unit. It is never written to.
-        bound: radius, > 0; ``None`` leaves the update as it is (the same array is returned).
+        update: f64 ``(d,)``, in the parameters' unit. Not modified.
+        bound: radius, > 0; ``None`` returns the same array unchanged.
 
     Raises:
-        UsageError: a coordinate that is not finite (training diverged and nobody looked), or a bad bound,
-            dtype or shape.
+        UsageError: a coordinate that is not finite (diverged training), or an invalid bound, dtype or shape.
 
     Source: Abadi et al. 2016 (arXiv 1607.00133), algorithm 1; applied to the whole update as in McMahan et
     al. 2018 (arXiv 1710.06963), section 3.
@@ -166,7 +165,7 @@ def clip_l2(update: F64, bound: float | None) -> F64:
     relative = update / largest
     # numpy's pairwise sum, not a BLAS product: its bits do not depend on the number of threads.
     norm = math.sqrt(float(np.square(relative).sum()))
-    # norm lies in [1, sqrt(d)], so that nothing here overflows before it is compared.
+    # norm is in [1, sqrt(d)], so that nothing here overflows before it is compared.
     if largest <= bound / norm:
         return update
     return relative * (bound / norm)

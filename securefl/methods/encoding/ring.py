@@ -1,8 +1,8 @@
 """Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (data flow, steps 6 and 10).
 
-The ring is a whole machine word, so that uniform bytes are uniform elements and addition wraps for nothing.
-Sums decode correctly only with headroom: members * steps < 2^(bits - 1), where no member's coordinate is more
-than ``steps`` from 0. A scenario without it is refused (:mod:`securefl.methods.feasibility.limits`).
+The ring is a whole machine word, so uniform bytes are uniform elements and addition wraps without cost. Sums
+decode correctly only with headroom: members * steps < 2^(bits - 1), where each coordinate is within ``steps``
+of 0. :mod:`securefl.methods.feasibility.limits` rejects other scenarios.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from securefl.base.errors import PeerError, UsageError
 
 
 def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
-    """The word of the ring modulo 2^``bits``.
+    """Return the word type of the ring modulo 2^``bits``.
 
     Raises:
         UsageError: ``bits`` is neither 32 nor 64.
@@ -30,7 +30,7 @@ def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
 
 
 def zeros(length: int, bits: int) -> Ring:
-    """``length`` times zero, u32 or u64 ``(length,)``.
+    """Return ``length`` zeros, u32 or u64 ``(length,)``.
 
     Raises:
         UsageError: ``bits`` is neither 32 nor 64.
@@ -39,13 +39,13 @@ def zeros(length: int, bits: int) -> Ring:
 
 
 def to_ring(values: I64, bits: int) -> Ring:
-    """``values mod 2^bits``, i64 ``(d,)`` -> a fresh u32 or u64 ``(d,)``."""
+    """Return ``values mod 2^bits``, i64 ``(d,)`` -> a new u32 or u64 ``(d,)``."""
     expect(values, "values", np.int64, (None,))
     return values.astype(np.uint32) if ring_dtype(bits) is np.uint32 else values.astype(np.uint64)
 
 
 def from_ring(ring: Ring) -> I64:
-    """The centred lift: the representatives in [-2^(bits-1), 2^(bits-1)), as a fresh i64 ``(d,)``.
+    """Return the centred lift: representatives in [-2^(bits-1), 2^(bits-1)), as a new i64 ``(d,)``.
 
     Raises:
         UsageError: the array is not one-dimensional u32 or u64.
@@ -58,7 +58,7 @@ def from_ring(ring: Ring) -> I64:
 
 
 def to_wire(ring: Ring) -> bytes:
-    """The elements as little-endian words without a header, bits / 8 bytes each.
+    """Return the elements as little-endian words without a header, bits / 8 bytes each.
 
     Raises:
         UsageError: the array is not one-dimensional u32 or u64.
@@ -68,25 +68,26 @@ def to_wire(ring: Ring) -> bytes:
 
 
 def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> Ring:
-    """The inverse of :func:`to_wire`; every byte string of the right length is a valid vector.
+    """Return the inverse of :func:`to_wire`; every byte string of the right length is a valid vector.
 
     Args:
-        raw: what the peer sent; it is copied.
+        raw: bytes from the peer, which are copied.
         length: d, from the receiver's own configuration, never from the peer.
         bits: of the ring.
         culprit: the peer's name, for the error.
+        culprit: name of the peer, for the error.
 
     Raises:
         PeerError: ``raw`` is not ``length`` words long.
-        UsageError: ``bits`` or ``length`` make no sense.
+        UsageError: ``bits`` or ``length`` are invalid.
     """
-    # Copied: np.frombuffer gives a read-only view that may be unaligned and keeps the whole frame alive.
+    # Copied, since np.frombuffer returns a read-only view that may be unaligned and keeps the frame alive.
     view = _view(raw, length, bits, culprit)
     return view.astype(np.uint32) if ring_dtype(bits) is np.uint32 else view.astype(np.uint64)
 
 
 def add_wire(total: Ring, raw: bytes | memoryview, culprit: str) -> None:
-    """``total += from_wire(raw, ...)`` in place and modulo the ring, without a copy of the vector.
+    """Add ``from_wire(raw, ...)`` to ``total`` in place, modulo the ring, without a copy of the vector.
 
     Raises:
         PeerError: ``raw`` is not as long as ``total``, which is unchanged.

@@ -1,4 +1,4 @@
-"""Sentences on ``[aggregation]``, ``[weighting]`` and behaviours: the rule, its claim, the attackers."""
+"""Header sentences on ``[aggregation]``, ``[weighting]`` and behaviours: rule, claim, attackers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from securefl.methods import attacks, clustering, feasibility
 from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, ServerData, UpdateAttack
 
 MEDIAN_NEEDS: Final = 3
-"""Fewest clusters of which a median tolerates a Byzantine one."""
+"""Smallest number of clusters for which a median tolerates a Byzantine one."""
 
 _USES: Final[Mapping[ServerData, str]] = {
     "none": "this rule does not use them",
@@ -18,7 +18,7 @@ _USES: Final[Mapping[ServerData, str]] = {
 
 
 def on_rule(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on the clusters that the rule withstands, and on the claim."""
+    """Yield the sentences on the clusters that the rule tolerates, and on the claim."""
     plan, judged = scenario.aggregation, len(feasibility.judged_together(scenario, limits.cluster_sizes))
     rule = ", ".join(step.name for step in (*plan.pre_aggregation, plan.rule))
     about = "about " if clustering.hides_groups(scenario.groups) else ""

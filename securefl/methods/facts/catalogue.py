@@ -1,4 +1,4 @@
-"""All sentences that follow from a scenario alone, in the order in which the lines of a header have them."""
+"""All header sentences that follow from a scenario alone, in the order of the header's lines."""
 
 from collections.abc import Iterator
 from typing import Final

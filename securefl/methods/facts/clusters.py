@@ -1,4 +1,4 @@
-"""Sentences on ``[clustering]`` and ``[leakage]``: clusters, dropouts, atoms, sums taken together.
+"""Header sentences on ``[clustering]`` and ``[leakage]``: clusters, dropouts, atoms, joint sums.
 
 Sentences on ``[groups]``; :mod:`securefl.protocol.round` has those on the choices of parties.
 """
@@ -12,7 +12,7 @@ from securefl.scenario import Scenario
 
 
 def on_clusters(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on who takes part, in which clusters, and on dropouts."""
+    """Yield the sentences on participants, clusters and dropouts."""
     sums, table, again = scenario.secure_sum, scenario.clustering, scenario.clustering.reclusterings
     some = "" if limits.participants == scenario.parties else f", {limits.participants} per round"
     shares = scenario.data.shares
@@ -81,7 +81,7 @@ def _on_atoms(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def on_leakage(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on what the sums of a round, or on one model, determine together."""
+    """Yield the sentences on information that the sums of a round, or on one model, reveal together."""
     table, atoms = scenario.clustering, scenario.clustering.atoms > 1
     again, same_work = table.reclusterings, clustering.works_of(table) == 1
     if min(limits.cluster_sizes) == 1:
@@ -126,7 +126,7 @@ def _show_sizes(sizes: tuple[int, ...]) -> str:
 
 
 def on_groups(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on task groups; none for one model."""
+    """Yield the sentences on task groups; none with one model."""
     groups, sums, size = scenario.groups, scenario.secure_sum, scenario.clustering.size
     if groups.count == 1:
         return

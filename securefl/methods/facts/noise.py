@@ -1,4 +1,4 @@
-"""Sentences on ``[privacy]`` that follow before the model's size and the parties' data are known."""
+"""Header sentences on ``[privacy]`` that need neither the model's size nor the parties' data."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -11,7 +11,7 @@ LARGE_DELTA: Final = 1e-2
 
 
 def on_delta(delta: float, unit: Literal["record", "party"]) -> Iterator[header.Sentence]:
-    """Warn of a delta with which an epsilon says little: that of ``auto`` falls with units ^ -1.1 only."""
+    """Yield a warning for a delta that makes epsilon weak: ``auto`` only decreases with units ^ -1.1."""
     if delta > LARGE_DELTA:
         units = "records of the party with the fewest" if unit == "record" else "parties"
         remedy = f"state a smaller privacy.delta, or have more {units} ('auto' is their number ^ -1.1)"
@@ -19,7 +19,7 @@ def on_delta(delta: float, unit: Literal["record", "party"]) -> Iterator[header.
 
 
 def on_noise(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on the unit of privacy, and on the noise with its premise."""
+    """Yield the sentences on the unit of privacy, and on the noise with its assumptions."""
     privacy, sums, again = scenario.privacy, scenario.secure_sum, scenario.clustering.reclusterings
     if privacy.unit == "none":
         if scenario.training.dp_sgd is not None:

@@ -1,4 +1,4 @@
-"""Sentences on ``[secure_sum]``: the server and its colluders, CrypTen, validated sums, verified rounds."""
+"""Header sentences on ``[secure_sum]``: server, colluders, CrypTen, validated sums, verified rounds."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from securefl.scenario import Scenario
 
 
 def on_collusion(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on whom the sums protect from, and at which odds."""
+    """Yield the sentences on the adversary of the sums, and its odds."""
     plan, f, submit = scenario.secure_sum, scenario.secure_sum.colluders_per_cluster, scenario.submit_seconds
     if min(limits.cluster_sizes) > 1:
         of = f"at most {plan.colluders} of {text.count(scenario.parties, 'party', 'parties')} collude"
@@ -55,7 +55,7 @@ def on_crypten(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterat
 
 
 def on_validation(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on validated sums: the odds of refusals, and what others may learn."""
+    """Yield the sentences on validated sums: the odds of rejection, and the leakage."""
     wanted, test = scenario.secure_sum.validated, feasibility.norm_test_of(scenario)
     if wanted is None or test is None:
         return
@@ -71,7 +71,7 @@ def on_validation(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Ite
 
 
 def on_verification(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences on verified rounds: who repeats what, the odds, and the choices of a server."""
+    """Yield the sentences on verified rounds: verifiers, odds, and the remaining choices of a server."""
     plan, f = scenario.secure_sum, scenario.secure_sum.colluders_per_cluster
     if not plan.verified:
         if plan.server == "active":

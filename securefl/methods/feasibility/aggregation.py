@@ -1,6 +1,6 @@
-"""Limits of ``[aggregation]``: clusters that a rule needs, and what it is claimed to withstand.
+"""Limits of ``[aggregation]``: the clusters that a rule needs, and its claimed tolerance.
 
-Limits of ``[weighting]``: refusal of a bound that no weights could keep, before a round finds out.
+Limits of ``[weighting]``: rejection of bounds that no weights could keep, before a round runs.
 """
 
 import math
@@ -13,11 +13,11 @@ from securefl.scenario import Scenario, Weighting
 
 
 def check_aggregation(scenario: Scenario, clusters: int) -> None:
-    """Refuse a rule that has too few clusters, lacks what it looks at, or withstands less than is claimed.
+    """Reject a rule with too few clusters, without the data that it needs, or with too little tolerance.
 
     Args:
         scenario: with feasible clusters.
-        clusters: planned in each reclustering.
+        clusters: planned number in each reclustering.
 
     Raises:
         ConfigError: with the field, the reason and the remedy.
@@ -55,7 +55,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
             'set claim = "average-case"',
         )
     tolerated = robust.withstood(plan, clusters)
-    # Rules that go by the server's own data need no honest majority.
+    # Rules with the server's own data need no honest majority.
     if 2 * plan.byzantine >= clusters > tolerated:
         raise ConfigError(
             "aggregation.claim",
@@ -74,7 +74,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
 
 
 def check_weighting(scenario: Scenario) -> None:
-    """Refuse fields that do not go with the mode, and shares that do not fit the numbers of parties.
+    """Reject fields that do not fit the mode, and shares that do not fit the numbers of parties.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -137,7 +137,7 @@ def _check_shares(scenario: Scenario, weighting: Weighting, alpha: float) -> Non
             " with equal weights they have as much",
             f"set it below alpha_star = {alpha_star:g}, the share of the weight that the rule tolerates",
         )
-    # As they are written: in floating point 0.1 * 30 is more than 3.
+    # As decimal numbers: in floating point 0.1 * 30 is more than 3.
     low, high = Fraction(repr(alpha)), Fraction(repr(alpha_star))
     parties = scenario.parties
     liars = math.ceil(low * parties)

@@ -1,6 +1,6 @@
-"""Limits of validated sums, and the numbers that updates are validated by (ADR 0024).
+"""Limits of validated sums, and the parameters of their validation (ADR 0024).
 
-Limits of verified rounds: who may see what they show, and what nobody but the server could repeat.
+Limits of verified rounds: proofs must not reveal too much, and other parties must be able to repeat them.
 """
 
 import math
@@ -12,27 +12,27 @@ from securefl.scenario import DEAL_BYTES, Scenario
 
 FIELD = "secure_sum.validate"
 LEAST_SIZE = 3
-"""An owner has no part in its own check, which takes two."""
+"""Smallest cluster: a check takes two members besides the owner."""
 _WORD = 8
 _DEAL_SEED = _DEAL_FIXED = 50
-"""Bytes of a deal beside its words, rounded up: for each check, and around all."""
+"""Bytes of a deal besides its words, rounded up: for each check, and in total."""
 
 
 def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
-    """The test that updates of one public weight go through; None where nothing is validated.
+    """Return the check for updates of one public weight; None without validation.
 
-    Who weighs w sends w times its clipped update, each of its d coordinates rounded to one of the two steps
-    beside it. Its norm is therefore below w * clip + sqrt(d) steps, whatever is drawn, and
+    A party of weight w sends w times its clipped update, each of its d coordinates rounded to one of the two
+    adjacent steps. Its norm is therefore below w * clip + sqrt(d) steps for any draw, and
 
         C = ceil(w * norm * 2^scale_bits) + ceil(ceil(sqrt(d)) / HONEST_SHARE)  steps
 
-    lets it pass as often as stated. Every party gets the same integer: the one inexact operation on w is a
+    accepts it as often as stated. Every party gets the same integer: the only inexact operation on w is a
     single correctly rounded product.
 
     Args:
         scenario: gives norm, projections, failure and grid.
         weight: w, in (0, 1].
-        length: d; the longest vector that can be checked, where none is known yet.
+        length: d; default: that of the longest vector that can be checked.
 
     Raises:
         ConfigError: its numbers do not fit into the ring, or it has too few projections.
@@ -51,9 +51,9 @@ def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST)
 
 
 def largest_checked(projections: int) -> int:
-    """Most members m of a cluster in which updates can be validated: one's triples have to fit into a frame.
+    """Return the largest cluster in which updates can be validated, so that triples fit into a frame.
 
-    A member has a part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
+    A member takes part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
     seed for each, and for that one a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
     (:func:`securefl.protocol.secure_sum.validated.dealing.requests_of`).
     """
@@ -62,7 +62,7 @@ def largest_checked(projections: int) -> int:
 
 
 def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    """Refuse a scenario whose updates cannot be validated.
+    """Reject a scenario whose updates cannot be validated.
 
     Raises:
         ConfigError: with the field to change, the reason and the remedy.
@@ -112,7 +112,7 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
 
 
 def check_verification(scenario: Scenario) -> None:
-    """Refuse verified rounds that prove nothing, or show somebody more than it may know.
+    """Reject verified rounds that prove nothing, or reveal too much to a party.
 
     Args:
         scenario: with feasible clusters.

@@ -1,17 +1,17 @@
-"""Numbers that may stop a run or choose its best model, and the gain that counts."""
+"""Numbers that may stop a run or choose its best model, and the smallest gain that counts."""
 
 from securefl.methods.metrics.derived import bounds_of
 from securefl.methods.metrics.pooling import Measured
 from securefl.scenario import Scenario
 
 GAIN_WITH_NOISE = 0.01
-"""Share of a metric's range: the gain that counts with noise, unless ``stop.min_gain`` is another."""
+"""Default of ``stop.min_gain`` with noise, as a share of the metric's range."""
 
 
 def gain_of(scenario: Scenario) -> float:
     """Return the gain of ``stop.metric`` beyond which a value counts as better, in its unit.
 
-    It is ``stop.min_gain`` if that is given; else 0 without noise, and a hundredth of the metric's range with
+    It is ``stop.min_gain`` if given; otherwise 0 without noise, and a hundredth of the metric's range with
     noise.
     """
     stop = scenario.stop
@@ -24,11 +24,10 @@ def gain_of(scenario: Scenario) -> float:
 
 
 def why_unused(scenario: Scenario, one: Measured | None) -> str:
-    """Return the noise for which stopping and the best model do not go by ``stop.metric``; empty without any.
+    """Return the reason why noise prevents the use of ``stop.metric`` for stopping and the best model, or "".
 
-    A number counts if the standard deviation that noise gives it is at most the gain that counts
-    (:func:`gain_of`), and at most half its distance to the nearer end of its range. A number without noise
-    always counts.
+    A number counts if its standard deviation by noise is at most the gain that counts (:func:`gain_of`), and
+    at most half its distance to the nearer end of its range. A number without noise always counts.
 
     Args:
         scenario: of the run.

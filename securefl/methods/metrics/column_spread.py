@@ -1,11 +1,11 @@
-"""The spread of a column out of its moments, with its error, and the least spread that moments resolve.
+"""Standard deviation of a column from its moments, with its error, and the smallest one that is resolved.
 
 The variance is m - u^2, with the means u and m of values and their squares as shares of the range. Errors dm,
-du and dn of the words of both moments and of the n samples change it, to the first order, by
+du and dn of the words of both moments and of the n samples change it, to first order, by
 
     (dm - 2 u du - (m - 2 u^2) dn) / n.
 
-Rounding is bounded by the sum of magnitudes. Noise is independent in each word, so that its variances add up.
+Rounding is bounded by the sum of magnitudes. Noise is independent in each word, so variances add up.
 """
 
 import math
@@ -16,25 +16,25 @@ from securefl.base.arrays import F64
 from securefl.methods.metrics.words import MetricWords
 
 ROUNDED = 0.01
-"""Relative error of a standard deviation by rounding beyond which it is unresolved."""
+"""Relative error of a standard deviation by rounding, beyond which it is unresolved."""
 NOISED = 0.1
-"""Relative standard deviation that noise gives a standard deviation beyond which it is unresolved."""
+"""Relative deviation of a standard deviation by noise, beyond which it is unresolved."""
 DOUBLE = 2.0**-47
-"""Error of means of squares in double precision, of values from 0 to 1: sums of a million samples."""
+"""Error in double precision of means of squares of values from 0 to 1: sums of a million samples."""
 CERTAIN = 4.0
-"""Number of samples, in standard deviations of its noise, from which first-order errors hold."""
+"""Smallest number of samples, in standard deviations of its noise, for which first-order errors hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpread:
-    """A standard deviation, as a share of the range."""
+    """Standard deviation of a column, as a share of the range."""
 
     std: float
     """0 if it is unresolved."""
     rounding: float
-    """Bound of its error by rounding. If it is unresolved without noise: the least one that is resolved."""
+    """Bound on its error by rounding. If unresolved without noise: the smallest resolved value."""
     noise: float
-    """Standard deviation by noise. If it is unresolved with noise: the least one that is resolved."""
+    """Standard deviation by noise. If unresolved with noise: the smallest resolved value."""
 
 
 def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
@@ -42,7 +42,7 @@ def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
 
     Args:
         words: of the run.
-        block: of a metric of kind ``column``, in samples, f64 ``(2 + bins,)``, with some samples.
+        block: of a metric of kind ``column``, in samples, f64 ``(2 + bins,)``, not empty.
     """
     bins, samples = len(block) - scenario.MOMENTS, float(block[scenario.MOMENTS :].sum())
     sigma = words.deviation(words.parties)
@@ -54,7 +54,7 @@ def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
     noised = sigma * math.sqrt(1 + 4 * mean**2 + bins * by_count**2) / samples
     least = max(rounded / (2 * ROUNDED), noised / (2 * NOISED))
     if variance < least:
-        # The true variance may be larger than the one that is found.
+        # The true variance may be larger than the computed one.
         resolved = min(math.sqrt(least + rounded + 3 * noised), 0.5)
         return ColumnSpread(0.0, 0.0, resolved) if sigma else ColumnSpread(0.0, resolved, 0.0)
     std = math.sqrt(variance)

@@ -1,8 +1,7 @@
-"""Numbers that people want to see, out of sums of metric words.
+"""Published numbers, from sums of metric words.
 
 AUC from score histograms: the probability that a sample of class 1 scores above one of class 0, ties by half
-(Hanley and McNeil 1982); samples in one bin are tied, so that it is off by at most half the share of pairs
-that are.
+(Hanley and McNeil 1982). Samples in one bin are tied, so the error is at most half the share of such pairs.
 """
 
 import math
@@ -17,17 +16,17 @@ from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
 
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
-"""The numbers of a column, behind its name: samples with and without a value, moments, and of its bins the
-ends of those that are not empty and the quartiles, linear within a bin. A spread that is unresolved is 0."""
+"""Numbers of a column, by suffix: samples with and without a value, moments, and from its bins the ends of
+nonempty ones and the quartiles, linear within a bin. An unresolved standard deviation is 0."""
 
 
 def names_of(evaluation: scenario.SiteEvaluation) -> dict[str, bool]:
-    """The numbers that a scenario's metrics give, and whether higher ones are better."""
+    """Return the numbers of a scenario's metrics, with True if higher ones are better."""
     return {name: better for metric in evaluation.metrics for name, better in names_of_metric(metric).items()}
 
 
 def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
-    """Those numbers, from a sum of words in samples, f64 ``(w,)``; what has no samples is left out."""
+    """Return the numbers from a sum of words in samples, f64 ``(w,)``, without those that have no samples."""
     found: dict[str, float] = {}
     samples = float(read[0])
     for metric, at in parts_of(words.evaluation):
@@ -50,11 +49,11 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
 
 
 def bounds_of(evaluation: scenario.SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
-    """The least and the greatest value of each number, by name.
+    """Return the smallest and the largest value of each number, by name.
 
     Args:
         evaluation: of the scenario.
-        parties: of the run: bounds of sums and counts are those of all of them.
+        parties: of the run; bounds of sums and counts cover all of them.
     """
     found = dict[str, tuple[float, float]]()
     for metric in evaluation.metrics:
@@ -71,7 +70,7 @@ def _bounds(metric: scenario.Metric, name: str, samples: float, parties: int) ->
     if name in {f"{metric.name}.count", f"{metric.name}.missing"}:
         return 0.0, samples
     if name == f"{metric.name}.std":
-        # The most that it can be: half of all values lie at each end.
+        # Largest possible value: half of all values at each end.
         return 0.0, (metric.upper - metric.lower) / 2
     return (_root(metric.lower), _root(metric.upper)) if metric.root else (metric.lower, metric.upper)
 
@@ -81,10 +80,10 @@ def _root(value: float) -> float:
 
 
 def auc(negative: F64, positive: F64) -> float:
-    """Area under the ROC curve of two histograms over the same bins, f64 ``(bins,)``, neither empty.
+    """Return the area under the ROC curve of two nonempty histograms over the same bins, f64 ``(bins,)``.
 
-    Counts with noise may be below 0, and stay so: the noises of two classes are independent, so that their
-    products have the mean of the pairs. Counts that were brought to 0 would all be too large.
+    Counts with noise may be negative, and stay so: the noises of two classes are independent, so the products
+    have the mean of the pairs. Counts clipped at 0 would all be too large.
     """
     below = np.cumsum(negative) - negative
     pairs = float(negative.sum() * positive.sum())
@@ -92,7 +91,7 @@ def auc(negative: F64, positive: F64) -> float:
 
 
 def names_of_metric(metric: scenario.Metric) -> dict[str, bool]:
-    """The numbers of one metric, and whether higher ones are better."""
+    """Return the numbers of one metric, with True if higher ones are better."""
     match metric.kind:
         case "histogram":
             return {f"{metric.name}.auc": True} if metric.classes == 2 else {f"{metric.name}.median": True}
@@ -108,13 +107,13 @@ def names_of_metric(metric: scenario.Metric) -> dict[str, bool]:
 
 
 def _of_mean(metric: scenario.Metric, mean: float) -> float:
-    """Noise and rounding may have led the mean out of its range; where there is a root, that begins at 0."""
+    """Return the mean or its root; noise and rounding may have moved the mean out of its range."""
     inside = min(max(mean, metric.lower), metric.upper)
     return math.sqrt(inside) if metric.root else inside
 
 
 def _of_histogram(metric: scenario.Metric, counts: F64, resolution: float) -> dict[str, float]:
-    """``resolution``: samples that a count may be off by. Fewer of a class are none."""
+    """Return the numbers of classes with more samples than ``resolution``, the error of a count."""
     if metric.classes == 2:
         negative, positive = counts.reshape(2, metric.bins)
         both = min(negative.sum(), positive.sum()) > resolution
@@ -132,7 +131,7 @@ def _of_classes(metric: scenario.Metric, counts: F64, resolution: float) -> dict
 def _of_column(metric: scenario.Metric, samples: float, block: F64, words: MetricWords) -> dict[str, float]:
     moments, counts = block[: scenario.MOMENTS], block[scenario.MOMENTS :]
     count = float(counts.sum())
-    # As shown; ratios below are of counts as they are.
+    # Displayed counts are clipped; the ratios below use the unclipped ones.
     found = {"count": max(0.0, count), "missing": max(0.0, samples - count)}
     some = np.flatnonzero(counts > words.resolution)
     if len(some) and count > words.resolution:
@@ -148,15 +147,15 @@ def _of_column(metric: scenario.Metric, samples: float, block: F64, words: Metri
 
 
 def _quantile(metric: scenario.Metric, counts: F64, share: float) -> float:
-    """Where ``share`` of the samples is reached, linear within the bin that holds it."""
+    """Return the value below which ``share`` of the samples lie, linear within its bin."""
     ends = cumulate(counts)
     return value_at(metric, ends, share * float(ends[-1]))
 
 
 def cumulate(counts: F64) -> F64:
-    """Samples below the ends of bins, f64 ``(bins + 1,)``, not falling.
+    """Return the number of samples below the ends of bins, f64 ``(bins + 1,)``, not decreasing.
 
-    With noise the cumulated counts may fall: the nearest ones that rise stand for them.
+    With noise cumulated counts may decrease: the nearest non-decreasing ones replace them.
     """
     ends = np.concatenate(([0.0], np.cumsum(counts)))
     if counts.min() < 0:
@@ -167,12 +166,12 @@ def cumulate(counts: F64) -> F64:
 
 
 def value_at(metric: scenario.Metric, ends: F64, samples: float) -> float:
-    """The value that so many samples are below, linear within its bin.
+    """Return the value below which ``samples`` samples lie, linear within its bin.
 
     Args:
-        metric: whose range the bins divide.
+        metric: the bins divide its range.
         ends: of :func:`cumulate`.
-        samples: beyond 0 or all of them, the value is an end of the range.
+        samples: at most 0, or more than all of them, gives an end of the range.
     """
     if samples <= 0:
         return metric.lower
@@ -184,12 +183,12 @@ def value_at(metric: scenario.Metric, ends: F64, samples: float) -> float:
 
 
 def _share(ratio: float) -> float:
-    """A share of samples; noise may have led it out of its range."""
+    """Return a share of samples, clipped to its range, which noise may leave."""
     return min(max(ratio, 0.0), 1.0)
 
 
 def _of_confusion(metric: scenario.Metric, counts: F64, resolution: float) -> dict[str, float]:
-    """``resolution``: samples that a count may be off by. Fewer of a class are none."""
+    """Return the numbers of classes with more samples than ``resolution``, the error of a count."""
     table = counts.reshape(metric.classes, metric.classes)
     total, hits = float(table.sum()), np.diagonal(table)
     if total <= resolution:
@@ -204,8 +203,8 @@ def _of_confusion(metric: scenario.Metric, counts: F64, resolution: float) -> di
     if not some.any():
         return {}
     scores = 2 * hits[some] / (true + predicted)[some]
-    # Of two classes, 1 is the one that is looked for. Scores of classes with noise may be below 0 before
-    # their mean: at 0 all of them would be too large.
+    # With two classes, class 1 is the positive one. Scores of classes with noise may be negative before their
+    # mean: clipped at 0 all of them would be too large.
     f1 = scores[-1] if metric.classes == 2 and some[1] else scores.mean()
     accuracy = _share(float(hits.sum()) / total)
     return {f"{metric.name}.accuracy": accuracy, f"{metric.name}.f1": _share(float(f1))} | recalls

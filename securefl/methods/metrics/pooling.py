@@ -1,4 +1,4 @@
-"""Metrics of a round's model: all clusters pooled, their median, and how far they lie apart."""
+"""Metrics of a round's model: pooled over all clusters, their median, and their range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,33 +14,34 @@ from securefl.methods.metrics.words import MetricWords
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number of the model that a round began with."""
+    """One number of the model at the start of a round."""
 
     name: str
     value: float
-    """What stopping and expectations go by: ``pooled`` or ``median``, as ``evaluation.report`` says."""
+    """Value for stopping and expectations: ``pooled`` or ``median``, by ``evaluation.report``."""
     pooled: float
-    """Of all samples together."""
+    """Value over all samples together."""
     median: float
-    """Over clusters; with an even number of them the mean of the two in the middle. Where b of c sums hold
-    liars, it lies between the honest sums' order statistics that are b / 2 places from their middle."""
+    """Median over clusters; for an even number the mean of the two in the middle. If b of c sums contain
+    false metrics, it lies between the honest sums' order statistics that are b / 2 places from their
+    middle."""
     low: float
-    """Least of a cluster."""
+    """Smallest value of a cluster."""
     high: float
     clusters: int
-    """Sums that it comes from."""
+    """Number of sums."""
     higher: bool
-    """Whether more is better."""
+    """True if higher is better."""
     deviation: float = 0.0
-    """Standard deviation of ``value`` by noise, or a bound of it; 0 without noise. It is known from the
-    law of the noise and the counts (:mod:`securefl.methods.metrics.precision`)."""
+    """Standard deviation of ``value`` by noise, or a bound on it; 0 without noise. It follows from the law
+    of the noise and the counts (:mod:`securefl.methods.metrics.precision`)."""
     rounding: float = 0.0
-    """Bound of the error of ``value`` by rounding to words, and by bins for ends and quartiles of columns."""
+    """Bound on the error of ``value`` by rounding to words, and by bins for ends and quartiles of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """A sum of metrics that is impossible, and counts for nothing. The update in the same sum counts."""
+    """An impossible sum of metrics, which does not count. The update in the same sum counts."""
 
     cluster: int
     reason: str
@@ -53,11 +54,11 @@ def measure(
 
     Args:
         words: of the run.
-        sums: number, words i64 ``(w,)`` and members of each cluster that was opened.
-        median: whether the value is the median over clusters.
+        sums: number, words i64 ``(w,)`` and members of each opened cluster.
+        median: True if the value is the median over clusters.
 
     Returns:
-        Numbers that there are samples for, in the order of the scenario, and sums that are impossible.
+        Numbers with samples, in the order of the scenario, and impossible sums.
     """
     read = [(cluster, words.read(total), members) for cluster, total, members in sums]
     doubts = [(cluster, words.doubt(values, members)) for cluster, values, members in read]
@@ -93,7 +94,7 @@ def measure(
 
 
 class _Numbers:
-    """The numbers of one sum, and how precise they are."""
+    """Numbers of one sum, and their precision."""
 
     def __init__(self, words: MetricWords, read: F64, members: int) -> None:
         self.values = derived.numbers_of(words, read)
@@ -101,9 +102,9 @@ class _Numbers:
 
 
 def _reach(values: F64, errors: F64) -> float:
-    """How far the median of values moves that are all larger, or all smaller, by their errors.
+    """Return how far the median moves if all values increase, or all decrease, by their errors.
 
-    A median never falls when a value rises, so that no errors of these magnitudes move it further. By
+    A median never decreases when a value increases, so no errors of these magnitudes move it further. With
     independent Gaussian noise its variance is at most the largest one of the values (Poincare's inequality:
     the gradient of a median has a length of at most 1).
     """

@@ -1,18 +1,18 @@
 """Precision of the numbers of metrics: standard deviations by noise, and bounds of rounding.
 
-Noise is independent in each word of a sum, with a standard deviation s that follows from its law and from the
-number of members, not from the data. A number f of words w has, to the first order (delta method),
+Noise is independent in each word of a sum. Its standard deviation s follows from its law and the number of
+members, not from the data. A number f of words w has, to first order (delta method),
 
     deviation = s |grad f|_2,        rounding <= r |grad f|_1,
 
-with r the most that a word lacks by rounding. Gradients are taken at the words with noise, which makes
-deviations larger, not smaller. Where that is not enough, a bound takes their place:
+with r the largest rounding error of a word. Gradients are taken at the words with noise, which makes
+deviations larger, not smaller. If that is not enough, a bound replaces them:
 
-- a ratio whose denominator is less than 4 of its own deviations may be anything within the number's range;
+- a ratio whose denominator is below 4 of its own deviations may be anything in the number's range;
 - a root of a mean near 0 is off by at most the root of the mean's error;
-- a quantile is off by what the cumulated counts, moved by 1, 2 and 3 of their deviations, move it, over 1, 2
-  and 3: in a gap of the values a small deviation of counts is a large one of the quantile;
-- the least and the greatest bin with samples are off by what lies beyond them in the range.
+- a quantile is off by its shift when the cumulated counts move by 1, 2 and 3 of their deviations, divided by
+  1, 2 and 3: in a gap of the values a small deviation of counts is a large one of the quantile;
+- the lowest and the highest bin with samples are off by the rest of the range beyond them.
 """
 
 import math
@@ -34,19 +34,19 @@ class Precision(NamedTuple):
     """Errors of one number, in its unit."""
 
     deviation: float
-    """Standard deviation by noise, or a bound of it; at most the number's range. 0 without noise."""
+    """Standard deviation by noise, or a bound on it; at most the number's range. 0 without noise."""
     rounding: float
-    """Bound of the error by rounding, and of a column's ends and quartiles by the width of a bin."""
+    """Bound on the error by rounding, and for a column's ends and quartiles by the width of a bin."""
 
 
 class _Words(NamedTuple):
-    """The errors of each word of one sum, in samples."""
+    """Errors of each word of one sum, in samples."""
 
     deviation: float
     rounding: float
 
     def linear(self, gradient: F64, count: float = math.inf, of: int = 0) -> Precision:
-        """Errors of a number with this gradient; ``count`` is its denominator, a sum of ``of`` words."""
+        """Return the errors for this gradient; ``count`` is the denominator, a sum of ``of`` words."""
         if count <= CERTAIN * self.deviation * math.sqrt(of):
             return Precision(math.inf, math.inf)
         length, total = math.sqrt(float(np.square(gradient).sum())), float(np.abs(gradient).sum())
@@ -56,13 +56,13 @@ class _Words(NamedTuple):
 def precisions_of(
     words: MetricWords, read: F64, members: int, numbers: Mapping[str, float]
 ) -> dict[str, Precision]:
-    """Return how precise each of these numbers is.
+    """Return the precision of each of these numbers.
 
     Args:
         words: of the run.
         read: a sum of words in samples, f64 ``(w,)``.
         members: of the sum.
-        numbers: that :func:`securefl.methods.metrics.derived.numbers_of` made of it.
+        numbers: result of :func:`securefl.methods.metrics.derived.numbers_of`.
     """
     each = _Words(words.deviation(members), words.rounding(members))
     bounds = derived.bounds_of(words.evaluation, words.parties)
@@ -73,7 +73,7 @@ def precisions_of(
         for end, one in _of_metric(metric, words, each, float(read[0]), read[at]):
             name = ".".join(filter(None, (metric.name, end)))
             low, high = bounds[name]
-            # Sums and counts are shown as they are, the others within their range.
+            # Sums and counts are shown unclipped, the others within their range.
             most = math.inf if metric.kind == "sum" or end in {"count", "missing"} else high - low
             deviation = min(one.deviation, most) if each.deviation else 0.0
             found[name] = Precision(deviation, min(one.rounding, most))
@@ -83,7 +83,7 @@ def precisions_of(
 def _of_metric(
     metric: scenario.Metric, words: MetricWords, each: _Words, samples: float, block: F64
 ) -> Iterator[tuple[str, Precision]]:
-    """Errors of the numbers of a metric that has some, by what follows its name."""
+    """Yield the errors of the numbers of a metric, by suffix of its name."""
     match metric.kind:
         case "mean":
             yield "", _of_mean(metric, each, samples, float(block[0]) / samples)
@@ -112,7 +112,7 @@ def _of_mean(metric: scenario.Metric, each: _Words, samples: float, share: float
 
 
 def _root_error(mean: float, error: float) -> float:
-    """Error of a root; the square of two roots' difference is at most the difference of what they are of."""
+    """Return the error of a root: the squared difference of two roots is at most that of their squares."""
     return min(error / (2 * math.sqrt(mean)) if mean > 0 else math.inf, math.sqrt(error))
 
 
@@ -133,7 +133,7 @@ def _of_share(each: _Words, counts: F64, at: int) -> Precision:
 
 
 def _of_confusion(each: _Words, table: F64, resolution: float) -> Iterator[tuple[str, Precision]]:
-    """``resolution``: samples that a count may be off by. Fewer of a class are none."""
+    """Yield the errors of classes with more samples than ``resolution``, the error of a count."""
     classes, total, hits = len(table), float(table.sum()), np.diagonal(table)
     accuracy = float(hits.sum()) / total
     yield "accuracy", each.linear((np.eye(classes) - accuracy) / total, total, classes**2)
@@ -147,12 +147,12 @@ def _of_confusion(each: _Words, table: F64, resolution: float) -> Iterator[tuple
     asked = some[-1:] if classes == 2 and both[1] > resolution else some
     gradient = np.zeros((classes, classes))
     for c in asked:
-        # Of 2 h / (true + predicted), in which each of the hits h counts twice.
+        # Gradient of 2 h / (true + predicted), in which each of the hits h counts twice.
         score = 2 * hits[c] / both[c]
         gradient[c, :] -= score / both[c]
         gradient[:, c] -= score / both[c]
         gradient[c, c] += 2 / both[c]
-    # Of a row and a column of words, of which one is in both.
+    # A row and a column of words, which share one.
     least = float(both[asked].min())
     yield "f1", each.linear(gradient / len(asked), least, 2 * classes + 2)
 
@@ -188,7 +188,7 @@ def _of_column(
         return
     mean = float(moments[0]) / count
     gradient = np.concatenate(([1.0], np.full(bins, -mean))) * extent / count
-    # Of the last addition, and of sums at sites.
+    # Error of the last addition, and of sums at sites.
     double = 2.0**-52 * max(abs(metric.lower), abs(metric.upper)) + DOUBLE * extent
     found = each.linear(gradient, count, bins)
     yield "mean", Precision(found.deviation, found.rounding + double)

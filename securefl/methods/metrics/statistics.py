@@ -1,4 +1,4 @@
-"""Statistics of all sites' columns, as a file that every site can standardise its own columns by."""
+"""Statistics of all sites' columns, as a file with which every site can standardise its own columns."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class FeatureStatistics:
     """One feature over all sites. Quartiles are linear within a bin; ends are those of bins with samples."""
 
     count: float
-    """Samples that have a value; fractional where a site has more than count, or there is noise."""
+    """Number of samples with a value; fractional if a site has more samples than count, or with noise."""
     missing: float
     mean: float | None = None
     std: float | None = None
-    """Of all values, not of a sample: divided by their number. None if the spread is *unresolved*: 0, or less
-    than ``errors["std"]``, which is what the declared range resolves."""
+    """Population standard deviation (divided by the number of values). None if it is *unresolved*: 0, or
+    below ``errors["std"]``, the resolution of the declared range."""
     low: float | None = None
     q25: float | None = None
     median: float | None = None
     q75: float | None = None
     high: float | None = None
     mean_range: tuple[float, float] | None = None
-    """Least and largest mean of a cluster: how far the sites lie apart."""
+    """Smallest and largest mean of a cluster: the difference between sites."""
     errors: Mapping[str, float] = field(default_factory=dict)
-    """Error of each number by name, in its unit: one standard deviation of the noise, and a bound of what
-    rounding adds (of quartiles and ends, the width of a bin). Of an unresolved ``std``, the least spread that
-    is resolved. Empty in files of earlier versions."""
+    """Error of each number by name, in its unit: one standard deviation of the noise, plus a bound on
+    rounding (for quartiles and ends, the width of a bin). For an unresolved ``std``, the smallest
+    resolved value. Empty in files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class Statistics:
 
     @classmethod
     def of(cls, evaluation: scenario.SiteEvaluation, measured: Sequence[Measured]) -> Statistics:
-        """The statistics that a round's metrics of kind ``column`` and ``classes`` are."""
+        """Return the statistics from a round's metrics of kind ``column`` and ``classes``."""
         found = {one.name: one for one in measured}
         features, classes, class_errors = {}, {}, {}
         for metric in evaluation.metrics:
             if metric.kind == "classes":
                 shares = [found.get(f"{metric.name}.{c}") for c in range(metric.classes)]
                 classes[metric.name] = tuple(0.0 if one is None else one.value for one in shares)
-                # Without a number a share may be anything.
+                # Without a number, a share may be anything.
                 class_errors[metric.name] = tuple(1.0 if one is None else _error(one) for one in shares)
             elif metric.kind == "column":
                 listed = ((name, found.get(f"{metric.name}.{name}")) for name in OF_COLUMN)
@@ -92,7 +92,7 @@ class Statistics:
         """Read ``statistics.json``.
 
         Raises:
-            ConfigError: there is none, or it is something else.
+            ConfigError: the file is missing or invalid.
         """
         try:
             read = json.loads(Path(path).read_text(encoding="utf-8-sig"))
@@ -122,7 +122,7 @@ class Statistics:
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """Features with values whose spread is 0 or below the resolution."""
+        """Features with values whose standard deviation is 0 or below the resolution."""
         return tuple(name for name, one in self.features.items() if one.mean is not None and not one.std)
 
     def standardise(
@@ -132,20 +132,21 @@ class Statistics:
         *,
         unresolved: Literal["refuse", "centre"] = "refuse",
     ) -> F64:
-        """Columns less their means, over their standard deviations; missing values become 0, the mean.
+        """Return columns less their means, over their standard deviations; missing values become 0, the mean.
 
         Args:
             values: ``(n, f)``, NaN where one is missing.
-            names: of the columns; those of the file in its order unless given.
-            unresolved: ``"centre"`` subtracts the mean of a feature of unresolved spread and keeps its unit:
-                for constant features, which become 0, and for those whose unit is small already.
+            names: of the columns; default: those of the file, in its order.
+            unresolved: ``"centre"`` subtracts the mean of a feature of unresolved standard deviation and
+                keeps its unit. Use it for constant features, which become 0, and for those whose unit is
+                small already.
 
         Returns:
             f64 ``(n, f)``; a feature without any value at all sites becomes 0.
 
         Raises:
             UsageError: another number of columns, a name that is not in the file, or a feature of unresolved
-                spread: in its own unit it could outweigh all others.
+                standard deviation: in its own unit it could outweigh all others.
         """
         wanted = tuple(self.features) if names is None else tuple(names)
         unknown = [name for name in wanted if name not in self.features]

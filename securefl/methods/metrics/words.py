@@ -1,7 +1,7 @@
-"""Metric words: what a site says of the model that it received, as integers behind its update.
+"""Metric words: a site's metrics of the received model, as integers appended to its update.
 
-Words are counts of samples, or sums over samples, so that their sum over sites is what one site with all
-samples would have: first the number of samples, then each metric in the order of the scenario.
+Words are counts of samples, or sums over samples, so their sum over sites equals the words of one site with
+all samples. The first word is the number of samples; each metric follows in the order of the scenario.
 
 ==========  ===========================================================================  ==================
 kind        words                                                                        at most, each
@@ -15,9 +15,9 @@ column      the sums of u and of u^2, u = (value - lower) / (upper - lower)     
             samples by bin, those without a value in none                                the samples in all
 ==========  ===========================================================================  ==================
 
-A site of more samples than the cap says everything of so many: it counts for no more. So each metric's words
-have an L2 norm of at most the cap, a column's three blocks each, and all words together of sqrt(1 + blocks)
-times it.
+A site with more samples than the cap scales all words down to the cap. So each metric's words have an L2 norm
+of at most the cap, a column's three blocks each, and all words together of at most sqrt(1 + blocks) times the
+cap.
 """
 
 import functools
@@ -38,16 +38,16 @@ from securefl.methods.privacy import MAX_STD, NoiseTable, Placement, noise_table
 from securefl.scenario import MOMENTS, Metric, Scenario, SiteEvaluation
 
 FINEST = 30
-"""Binary digits after the point of a word at most."""
+"""Largest number of binary digits after the point of a word."""
 COARSEST = -30
 
 
 class MetricError(SecureflError):
-    """What a site says of the model cannot be counted. One line; it stays at the site."""
+    """Metrics of a site that cannot be counted. One line; it stays at the site."""
 
 
 def parts_of(evaluation: SiteEvaluation) -> list[tuple[Metric, slice]]:
-    """Each metric and its words."""
+    """Return each metric and the slice of its words."""
     found, at = list[tuple[Metric, slice]](), 1
     for metric in evaluation.metrics:
         found.append((metric, slice(at, at + metric.words)))
@@ -56,15 +56,15 @@ def parts_of(evaluation: SiteEvaluation) -> list[tuple[Metric, slice]]:
 
 
 def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, Any]) -> F64:
-    """What a site says of a model, in samples: f64 ``(w,)``.
+    """Return a site's metrics of a model, in samples: f64 ``(w,)``.
 
     Args:
         evaluation: of the scenario.
-        samples: that it tested the model on.
+        samples: number of samples of the site's test.
         values: by name, of all metrics that the scenario declares; others stay at the site.
 
     Raises:
-        MetricError: one is missing, not finite, of another shape, or counts more samples than there are.
+        MetricError: one is missing, not finite, of another shape, or counts more than ``samples``.
     """
     whole_number = isinstance(samples, numbers.Real) and not isinstance(samples, bool)
     if not whole_number or not float(samples).is_integer() or samples < 1:  # type: ignore[arg-type, operator]
@@ -77,17 +77,17 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
     words *= min(1.0, cap / whole)
     for metric, at in parts_of(evaluation):
         if metric.kind == "sum":
-            # One number of a site counts whole, however many samples it has.
+            # One number of a site counts fully, for any number of samples.
             words[at] = _metric_words(metric, whole, values) * cap
     return words
 
 
 def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Iterator[str]:
-    """Yield a line for each number of a site that counts as an end of its range.
+    """Yield a line for each number of a site that is clipped to its range.
 
     Args:
         evaluation: of the scenario.
-        values: by name; tables and numbers that are not declared count for nothing.
+        values: by name; tables and undeclared numbers are ignored.
     """
     for one in evaluation.metrics:
         value = values.get(one.name)
@@ -101,17 +101,17 @@ def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Ite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricWords:
-    """How a run's metrics become words, and words become numbers again; made by :func:`metric_words`."""
+    """Conversion of a run's metrics to words, and of words to numbers; made by :func:`metric_words`."""
 
     evaluation: SiteEvaluation
     scale: int
-    """A word of w stands for w 2^-scale samples."""
+    """A word of w means w 2^-scale samples."""
     table: NoiseTable | None
-    """One party's noise on each word; None without privacy."""
+    """Table of one party's noise on each word; None without privacy."""
     slack: float
-    """Standard deviation of what the noise of one party adds to a word, samples."""
+    """Standard deviation of one party's noise on a word, samples."""
     parties: int
-    """Of the run: a pooled word has the rounding and the noise of so many."""
+    """Parties of the run, which all contribute rounding and noise to a pooled word."""
 
     @property
     def length(self) -> int:
@@ -119,10 +119,10 @@ class MetricWords:
         return self.evaluation.words
 
     def encode_values(self, said: F64) -> I64:
-        """The integers of what a site says, i64 ``(w,)``, whatever it says: no norm is beyond the bound.
+        """Return a site's metrics as integers, i64 ``(w,)``; any input is clipped to the norm bound.
 
         Args:
-            said: f64 ``(w,)`` as from :func:`said_by`; zeros of a site that said nothing.
+            said: f64 ``(w,)`` as from :func:`said_by`; zeros for a site without metrics.
         """
         expect(said, "metrics", np.float64, (self.length,))
         cap = float(self.evaluation.samples)
@@ -137,11 +137,11 @@ class MetricWords:
                 counts *= samples / total if total > samples else 1.0
             else:
                 np.clip(block, *_ends(metric, cap if metric.kind == "sum" else samples), out=block)
-        # Towards zero, so that nothing grows.
+        # Towards zero, so that no word grows.
         return np.trunc(np.ldexp(bounded, self.scale)).astype(np.int64)
 
     def noise(self, entropy: Entropy) -> I64:
-        """One party's noise, i64 ``(w,)``; zeros without privacy."""
+        """Return one party's noise, i64 ``(w,)``; zeros without privacy."""
         return (
             np.zeros(self.length, dtype=np.int64)
             if self.table is None
@@ -149,28 +149,28 @@ class MetricWords:
         )
 
     def read(self, total: I64) -> F64:
-        """A sum of words as samples, f64 ``(w,)``."""
+        """Return a sum of words as samples, f64 ``(w,)``."""
         expect(total, "metrics", np.int64, (self.length,))
         read: F64 = np.ldexp(total.astype(np.float64), -self.scale)
         return read
 
     @property
     def resolution(self) -> float:
-        """Samples by which a count may be off: with noise, six standard deviations of a pooled word."""
+        """Largest error of a count, in samples: with noise, six standard deviations of a pooled word."""
         return self.rounding(self.parties) + 6 * self.deviation(self.parties)
 
     def rounding(self, members: int) -> float:
-        """Samples that a word of a sum of so many members may lack, as each rounds towards 0."""
+        """Return the rounding error of a word of a sum of ``members``, in samples: each rounds towards 0."""
         return math.ldexp(members, -self.scale)
 
     def deviation(self, members: int) -> float:
-        """Standard deviation of the noise on a word of a sum of so many members, samples."""
+        """Return the standard deviation of the noise on a word of a sum of ``members``, in samples."""
         return self.slack * math.sqrt(members)
 
     def doubt(self, read: F64, members: int) -> str:
-        """Why a sum of so many members cannot be what honest ones say; empty where it can.
+        """Return the reason why a sum is impossible for honest members, or "".
 
-        With noise, words may be six standard deviations beyond what is possible without.
+        With noise, words may exceed the noiseless bounds by six standard deviations.
         """
         cap, slack = float(self.evaluation.samples), 6 * self.slack * math.sqrt(members)
         samples = read[0]
@@ -181,7 +181,7 @@ class MetricWords:
             of = members * cap if metric.kind == "sum" else samples
             least, most = (0.0, of) if metric.words > 1 else _ends(metric, of)
             rounding = members * math.ldexp(1.0, -self.scale)
-            # Of a range that does not begin at 0 the number of samples has its share of the noise, too.
+            # If the range does not start at 0, the number of samples adds its share of the noise too.
             noise = 2 * slack if metric.kind == "mean" else slack
             if block.min() < least - noise - (rounding if metric.words == 1 else 0.0):
                 return f"{metric.name} is lower than possible"
@@ -194,14 +194,14 @@ class MetricWords:
 
 @functools.lru_cache(maxsize=16)
 def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
-    """The words of a scenario's metrics; None where it declares none.
+    """Return the words of a scenario's metrics; None if it declares none.
 
     Args:
-        scenario: settled, where it has privacy.
-        ring_bits: of the ring that sums are in.
+        scenario: settled, if it has privacy.
+        ring_bits: of the ring of the sums.
 
     Raises:
-        ConfigError: no unit is so fine that noise has a law, and so coarse that no sum wraps.
+        ConfigError: no unit is fine enough for a noise law and coarse enough that no sum wraps.
     """
     evaluation, privacy = scenario.evaluation, scenario.privacy
     if not evaluation.metrics:
@@ -228,19 +228,19 @@ def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
 
 
 def _metric_words(metric: Metric, samples: float, values: Mapping[str, Any]) -> F64:
-    """One metric's words of a site, f64 ``(words,)``."""
+    """Return one metric's words of a site, f64 ``(words,)``."""
     if metric.name not in values:
         given_names = ", ".join(sorted(map(str, values))[:8]) or "no metrics"
         raise MetricError(
             f"evaluate gave no metric {metric.name}, which the scenario declares; it gave {given_names}"
         )
     try:
-        # Tensors may carry a gradient.
+        # Tensors may require a gradient.
         given = np.asarray(getattr(values[metric.name], "detach", lambda: values[metric.name])())
     except (TypeError, ValueError, RuntimeError) as error:
         raise _not_numbers(metric, values) from error
     if given.dtype.kind not in "fiu":
-        # A truth value or a text of digits would count as a number.
+        # A boolean or a text of digits would count as a number.
         raise _not_numbers(metric, values)
     found = given.astype(np.float64)
     if not np.isfinite(found).all():
@@ -275,16 +275,16 @@ def _shape(metric: Metric) -> tuple[int, ...]:
 
 
 def first_count(metric: Metric) -> int:
-    """Where, among its words, those begin that count samples."""
+    """Return the index, among a metric's words, of the first one that counts samples."""
     return MOMENTS if metric.kind == "column" else 0
 
 
 def _ends(metric: Metric, most: float) -> tuple[float, float]:
-    """The least and the greatest word of a mean or a sum, of ``most`` samples; a site that fails sends 0."""
+    """Return the smallest and largest word of a mean or a sum of ``most`` samples; a failing site sends 0."""
     low, high = metric.lower / unit_of(metric) * most, metric.upper / unit_of(metric) * most
     return (min(low, 0.0), max(high, 0.0)) if metric.kind == "sum" else (low, high)
 
 
 def unit_of(metric: Metric) -> float:
-    """The largest magnitude of a mean or a sum."""
+    """Return the largest magnitude of a mean or a sum."""
     return max(abs(metric.lower), abs(metric.upper))

@@ -17,7 +17,7 @@ class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
         m <- beta_1 m + (1 - beta_1) u;   v <- second(v, u);   theta <- theta + eta m / (sqrt(v) + tau).
 
     Source: Reddi et al. 2021, "Adaptive federated optimization" (arXiv 2003.00295v5), algorithm 2. There v
-    begins with at least tau^2, and nothing corrects the bias of m and v towards their beginning.
+    starts with at least tau^2, and the initial bias of m and v is not corrected.
     """
 
     moments: ClassVar[int] = 2
@@ -28,7 +28,8 @@ class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
     beta_1: Decay = 0.9
     """Decay of the first moment m."""
     tau: scenario.PositiveReal = 1e-3
-    """Degree of adaptivity, in the unit of updates: the smaller, the more equal the steps of coordinates."""
+    """Degree of adaptivity, in the unit of updates: smaller values make the steps of coordinates more
+    equal."""
     initial: Annotated[float, Meta(ge=0)] | None = None
     """v before the first round. None: tau^2."""
 
@@ -44,10 +45,10 @@ class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
         return self.rate(round_) * made[0] / (np.sqrt(made[1]) + self.tau), made
 
     def second(self, moment: F64, square: F64) -> F64:
-        """The second moment f64 ``(d,)``, of the former one and the squared update."""
+        """Return the second moment, f64 ``(d,)``, from the previous one and the squared update."""
         raise NotImplementedError
 
     def rate(self, round_: int) -> float:
-        """The learning rate of a round, from 0."""
+        """Return the learning rate of a round, from 0."""
         del round_
         return self.learning_rate

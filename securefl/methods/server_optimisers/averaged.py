@@ -1,8 +1,8 @@
-"""Arrays of a model that the server averages, whatever its optimiser: buffers and control variates.
+"""Arrays of a model that the server averages, with any optimiser: buffers and control variates.
 
 A momentum step overshoots, and an adaptive step has no scale. That is wrong for statistics: a running
-variance ends below 0, and a mean of gradients is no longer a mean. A robust rule or noise may lead a variance
-below 0, too.
+variance ends below 0, and a mean of gradients is no longer a mean. A robust rule or noise may also make a
+variance negative.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from securefl.base.arrays import F32, I64, BoolArray
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of coordinates, ascending and disjoint."""
 VARIANCE = "running_var"
-"""Last part of a variance's name, as torch's normalisation layers have it."""
+"""Last part of the name of a variance, as in torch's normalisation layers."""
 
 
 def prepare_arrays(arrays: Mapping[str, npt.NDArray[np.floating]]) -> dict[str, npt.NDArray[np.floating]]:
-    """Return a model's arrays as a site loads them and a file holds them: no variance is below 0.
+    """Return a model's arrays as a site loads them and a file stores them: no variance is below 0.
 
-    Arrays that need no change are returned as they are, not copied.
+    Arrays that need no change are not copied.
     """
     return {name: _at_least_zero(array) if _is_variance(name) else array for name, array in arrays.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class AveragedState:
-    """Coordinates of one model, of d, that no optimiser acts on."""
+    """Coordinates of one model, of d, that optimisers do not act on."""
 
     averaged: Ranges = ()
-    """Coordinates to which the aggregated update is added as it is (FedAvg)."""
+    """Coordinates to which the aggregated update is added unchanged (FedAvg)."""
     variances: Ranges = ()
     """Coordinates that are never below 0."""
 
     @classmethod
     def of(cls, sizes: Iterable[tuple[str, int]], patterns: Sequence[str]) -> AveragedState:
-        """Return the state of a model whose arrays have these names and sizes, in the order of the vector.
+        """Return the state of a model with arrays of these names and sizes, in the order of the vector.
 
         Args:
             sizes: name and number of coordinates of each array.
@@ -59,18 +59,18 @@ class AveragedState:
         return cls(_merge_ranges(averaged), _merge_ranges(variances))
 
     def at(self, places: I64) -> AveragedState:
-        """Return the state of the vector that has the coordinates ``places``, i64 ascending, of the model."""
+        """Return the state of the vector of the model's coordinates ``places``, i64 ascending."""
         return AveragedState(_within(self.averaged, places), _within(self.variances, places))
 
     def flat(self) -> list[int]:
-        """Return the ends of all ranges, as parties sign them; empty without averaged coordinates."""
+        """Return the ends of all ranges, which parties sign; empty without averaged coordinates."""
         if not self.averaged and not self.variances:
             return []
         return [len(self.averaged), *chain(*self.averaged), *chain(*self.variances)]
 
     @classmethod
     def read(cls, flat: Sequence[object]) -> AveragedState:
-        """Return the state of which ``flat`` is :meth:`flat`; an empty one if it is not."""
+        """Return the state with :meth:`flat` equal to ``flat``; an empty one if there is none."""
         ends = [one for one in flat if isinstance(one, int) and one >= 0]
         count = 1 + 2 * ends[0] if ends else 0
         if len(ends) != len(flat) or len(ends) % 2 != 1 or count > len(ends):
@@ -86,9 +86,9 @@ class AveragedState:
         return found
 
     def prepare(self, models: F32, length: int) -> F32:
-        """Return models one behind the other, f32 ``(k length,)``, without variances below 0.
+        """Return concatenated models, f32 ``(k length,)``, without variances below 0.
 
-        As :func:`prepare_arrays`; ``models`` is returned itself if it needs no change.
+        As :func:`prepare_arrays`; ``models`` itself is returned if it needs no change.
         """
         whole = models.reshape(-1, length)
         if all(bool((whole[:, start:stop] >= 0).all()) for start, stop in self.variances):
@@ -103,7 +103,7 @@ NO_STATE = AveragedState()
 
 
 def is_averaged(name: str, patterns: Sequence[str]) -> bool:
-    """Return True if an array of this name fits a pattern, upper and lower case apart."""
+    """Return True if an array of this name matches a pattern, case-sensitively."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -112,12 +112,12 @@ def _is_variance(name: str) -> bool:
 
 
 def _at_least_zero(array: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    # NaN stays: a destroyed model must not look like a whole one.
+    # Return the array with negative values set to 0; NaN stays, so that a broken model is visible.
     return np.maximum(array, 0) if (array < 0).any() else array
 
 
 def _merge_ranges(ranges: Sequence[tuple[int, int]]) -> Ranges:
-    """Return the ranges, neighbours as one."""
+    """Return the ranges, with adjacent ones merged."""
     made: list[tuple[int, int]] = []
     for start, stop in ranges:
         if made and made[-1][1] == start:

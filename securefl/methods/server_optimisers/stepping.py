@@ -1,4 +1,4 @@
-"""The server's step, whatever the optimiser."""
+"""The server's step with any optimiser."""
 
 import numpy as np
 
@@ -15,10 +15,9 @@ def server_step(
     round_: int,
     averaged: BoolArray | None = None,
 ) -> tuple[F32, F64]:
-    """New parameters f32 ``(d,)`` and moments f64 ``(s, d)`` from the round's aggregated update.
+    """Return new parameters f32 ``(d,)`` and moments f64 ``(s, d)`` from the round's aggregated update.
 
-    An update too large for float32 makes the parameters infinite: the model is destroyed, and the evaluation
-    says so.
+    An update too large for float32 makes the parameters infinite; the evaluation then reports a broken model.
 
     Args:
         optimiser: the scenario's.
@@ -27,10 +26,10 @@ def server_step(
         update: f64 ``(d,)``.
         round_: its number, from 0.
         averaged: True for each coordinate that the optimiser does not act on, shape ``(d,)``: the update is
-            added as it is, and is the first moment there. None: it acts on all.
+            added unchanged, and is the first moment there. None: the optimiser acts on all.
 
     Raises:
-        RunAbortedError: an optimiser of one's own raises, or returns other shapes.
+        RunAbortedError: a custom optimiser raises an exception, or returns other shapes.
     """
     if averaged is None or not averaged.any():
         added, made = _apply_step(optimiser, moments, update, round_)
@@ -46,9 +45,10 @@ def server_step(
 def _apply_step(
     optimiser: scenario.ServerOptimiser, moments: F64, update: F64, round_: int
 ) -> tuple[F64, F64]:
-    """The optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
+    """Return the optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
     with optimiser.blame_part(), np.errstate(over="ignore", invalid="ignore"):
-        # Verifiers get the former moments after the step: whoever overwrites them has claimed another one.
+        # Read-only, since verifiers get the previous moments after the step: overwriting them would claim
+        # others.
         added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
     return (
         _check_result(optimiser, "step", added, update.shape),
@@ -57,10 +57,10 @@ def _apply_step(
 
 
 def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
-    """Moments before the first round, f64 ``(s, length)``.
+    """Return the moments before the first round, f64 ``(s, length)``.
 
     Raises:
-        RunAbortedError: as of :func:`server_step`.
+        RunAbortedError: as for :func:`server_step`.
     """
     with optimiser.blame_part():
         begun = optimiser.begin(length)
@@ -68,15 +68,15 @@ def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
 
 
 def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
-    """The optimiser's mean of past aggregates, f64 ``(d,)``: what rules with a memory begin from.
+    """Return the optimiser's mean of past aggregates, f64 ``(d,)``: the reference of rules with a memory.
 
     Args:
         optimiser: the scenario's.
         moments: f64 ``(s, d)``.
-        averaged: as of :func:`server_step`; there it is the last aggregate.
+        averaged: as for :func:`server_step`; those coordinates have the last aggregate.
 
     Raises:
-        RunAbortedError: as of :func:`server_step`.
+        RunAbortedError: as for :func:`server_step`.
     """
     if averaged is not None and averaged.any():
         whole, acts = np.zeros(moments.shape[1]), ~averaged
@@ -97,7 +97,7 @@ def _read_only(array: F64) -> F64:
 def _check_result(
     optimiser: scenario.ServerOptimiser, method: str, found: object, shape: tuple[int, ...]
 ) -> F64:
-    """What an optimiser of one's own has made, as real numbers of 64 bits."""
+    """Return the result of a custom optimiser as float64."""
     made = np.asarray(found)
     if made.shape != shape or made.dtype.kind not in "fiu":
         said = f"{made.dtype} of shape {made.shape}, expected float64 of shape {shape}"

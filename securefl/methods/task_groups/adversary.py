@@ -1,4 +1,4 @@
-"""Adversaries of task groups: a group of their choice and any vector."""
+"""Adversaries of task groups, which choose a group and any vector."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from securefl.base.arrays import F64
 from securefl.methods.task_groups import problem
 
 Craft = Callable[[F64], F64]
-"""From what honest members of the group send, f64 ``(h, d)`` with h >= 1, to one vector f64 ``(d,)``: the
-form of :mod:`securefl.methods.attacks`."""
+"""Function of the vectors of a group's honest members, f64 ``(h, d)`` with h >= 1, to one vector f64
+``(d,)``: the form of :mod:`securefl.methods.attacks`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,50 +20,49 @@ class Turn:
     """One iteration, as an omniscient adversary sees it."""
 
     models: F64
-    """As broadcast, f64 ``(k, d)``."""
+    """Broadcast models, f64 ``(k, d)``."""
     byzantine: problem.Problem
     """The Byzantine machines and their data."""
     honest_choice: problem.Choice
-    """Of the honest machines."""
+    """Groups of the honest machines."""
     honest_vectors: F64
-    """What these send, f64 ``(h, d)``."""
+    """Vectors of the honest machines, f64 ``(h, d)``."""
     pinned: problem.Choice | None = None
-    """Groups of the Byzantine machines where these are settled (Three-Stage's last stage)."""
+    """Groups of the Byzantine machines if they are fixed (Three-Stage's last stage)."""
 
 
 class Adversary(Protocol):
-    """Decides for all Byzantine machines together."""
+    """Joint decision for all Byzantine machines."""
 
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
-        """Groups ``(b,)`` and vectors ``(b, d)`` of the Byzantine machines, in their order."""
+        """Return groups ``(b,)`` and vectors ``(b, d)`` of the Byzantine machines, in their order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """The paper's experiment: loss and gradient are taken at ``factor`` times the models (Section 6)."""
+    """The paper's experiment: loss and gradient at ``factor`` times the models (Section 6)."""
 
     factor: float = 3.0
 
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
-        """See :class:`Adversary`."""
+        """Return groups and vectors as :class:`Adversary` does."""
         look = turn.byzantine.look(self.factor * turn.models)
-        # Losses of a liar may be anything; argmin takes a NaN for the least.
+        # False losses may be anything; argmin treats NaN as the minimum.
         choice = look.losses.argmin(axis=1) if turn.pinned is None else turn.pinned
         return choice, look.gradients(choice)
 
 
 @dataclass(frozen=True, slots=True)
 class SmallestGroup:
-    """The theory's worst case: all of them attack the group with fewest honest members (Section 5.1)."""
+    """The theory's worst case: all attack the group with the fewest honest members (Section 5.1)."""
 
     craft: Craft
 
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
-        """See :class:`Adversary`. A group that no honest machine is in is not chosen.
+        """Return groups and vectors as :class:`Adversary` does; only groups with honest machines are chosen.
 
-        Where groups are settled it changes them all the same: a liar could have sent a minimiser of that
-        group.
+        It ignores fixed groups, since a Byzantine machine could have sent a minimiser of that group.
         """
         members = np.bincount(turn.honest_choice, minlength=len(turn.models))
         smallest = int(np.where(members > 0, members, members.max() + 1).argmin())
@@ -83,7 +82,7 @@ def _craft_vector(craft: Craft, turn: Turn, choice: problem.Choice, own: F64) ->
 
 
 def reversed_mean(factor: float) -> Craft:
-    """Minus ``factor`` times the honest mean: the plainest attack of a group."""
+    """Return an attack that sends minus ``factor`` times the honest mean: the simplest one."""
 
     def craft(known: npt.NDArray[np.float64]) -> F64:
         found: F64 = -factor * known.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Algorithm 1: estimate groups, aggregate gradients by group, step, project; again and again.
+"""Algorithm 1: estimate groups, aggregate gradients by group, step, project; repeat.
 
 With :class:`~securefl.methods.robust.rules.mean.Mean` as its rule it is IFCA (Ghosh et al. 2020).
 Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638), Algorithm 1.
@@ -21,7 +21,7 @@ from securefl.methods.task_groups.problem import Choice, Problem, least
 from securefl.methods.task_groups.rule import GroupRule, TrimmedShare, combine
 
 NOBODY = -1
-"""In a choice: the machine sent nothing that could be used."""
+"""Choice of a machine without a usable message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,17 @@ class Settings:
     """Settings of the descent."""
 
     rule: GroupRule
-    """Any that goes without the server's own data; one with a memory begins anew in every iteration."""
+    """Any rule without the server's own data; a rule with a memory restarts in every iteration."""
     rate: float = 0.01
     """The step size gamma."""
     iterations: int = 300
     """T."""
     radius: float | None = None
-    """Of the parameter ball round 0 that models are projected onto; None for no projection."""
+    """Radius of the parameter ball around 0 that models are projected onto; None for no projection."""
     resample: bool = False
-    """Whether iteration t estimates groups and takes gradients on fresh parts, 2 t and 2 t + 1 of 2 T."""
+    """True if iteration t estimates groups and takes gradients on new parts, 2 t and 2 t + 1 of 2 T."""
     weights: Literal["equal", "points"] = "equal"
-    """Whether a machine weighs 1 or as many as its points in rules that know weights; the paper has 1."""
+    """Weight of a machine in weighted rules: 1 or its number of points; the paper uses 1."""
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
@@ -52,16 +52,17 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
-    """The result of a descent."""
+    """Result of a descent."""
 
     models: F64
     """f64 ``(k, d)``."""
     choice: Choice
     """Each machine's group in the last iteration; :data:`NOBODY` for messages that were refused."""
     refused: int
-    """Messages, over all iterations, that named no group or held no finite vector."""
+    """Number of messages, over all iterations, without a group or a finite vector."""
     waited: int
-    """(iteration, group) pairs in which a group had too few members for the rule and kept its model."""
+    """Number of (iteration, group) pairs in which a group had too few members for the rule and kept its
+    model."""
 
 
 def descend(
@@ -78,10 +79,10 @@ def descend(
         problem: m machines and their data.
         start: theta_j^(0), f64 ``(k, d)``.
         settings: of the descent.
-        byzantine: which machines lie, bool ``(m,)``; nobody unless given.
-        adversary: what these send; as honest machines would unless given.
-        pinned: by machine its group, where these are settled and not estimated (the last stage of
-            Three-Stage); :data:`NOBODY` for machines that take no part.
+        byzantine: True for Byzantine machines, bool ``(m,)``; default: none.
+        adversary: decides for these machines; default: they behave as honest ones.
+        pinned: group by machine, if groups are fixed and not estimated (the last stage of Three-Stage);
+            :data:`NOBODY` for machines that do not take part.
 
     Raises:
         UsageError: shapes that do not fit; more models than machines; a loss of an honest machine that is not
@@ -120,7 +121,7 @@ def descend(
 
 
 def project(model: F64, radius: float | None) -> F64:
-    """The nearest point of the ball round 0 (the Euclidean projection of Algorithm 1)."""
+    """Return the nearest point of the ball around 0 (the Euclidean projection of Algorithm 1)."""
     if radius is None:
         return model
     length = float(np.linalg.norm(model))
@@ -128,7 +129,7 @@ def project(model: F64, radius: float | None) -> F64:
 
 
 class _Sides:
-    """The machines of a problem, apart: honest ones and liars."""
+    """Machines of a problem, split into honest and Byzantine ones."""
 
     def __init__(self, problem: Problem, liars: npt.NDArray[np.bool_]) -> None:
         self.liars = liars
@@ -139,7 +140,7 @@ class _Sides:
 def _messages(
     sides: _Sides, seen: _Sides, models: F64, adversary: Adversary | None, pinned: Choice | None
 ) -> tuple[Choice, F64]:
-    """Everybody's group and vector."""
+    """Return the group and the vector of every machine."""
     liars = sides.liars
     look = sides.honest.look(models)
     if pinned is not None:
@@ -159,7 +160,7 @@ def _messages(
 
 
 def _screen_vectors(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) -> tuple[Choice, int]:
-    """The groups of those whose message can be used, and how many others there are."""
+    """Return the groups of machines with usable messages, and the number of others."""
     if pinned is not None:
         choice = np.where(pinned == NOBODY, NOBODY, choice)
     usable = np.isfinite(vectors).all(axis=1) & (choice < groups) & (choice >= 0)
@@ -169,14 +170,14 @@ def _screen_vectors(choice: Choice, vectors: F64, groups: int, pinned: Choice | 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThreeStage:
-    """The result of the three stages."""
+    """Result of the three stages."""
 
     descent: Descent
-    """The third stage."""
+    """Result of the third stage."""
     groups: Choice
-    """Of the second stage, by machine; the third does not change them."""
+    """Groups of the second stage, by machine; the third does not change them."""
     centroids: F64
-    """f64 ``(k, d)``, where the third stage starts."""
+    """Centroids, f64 ``(k, d)``, at which the third stage starts."""
 
 
 def three_stage(
@@ -190,21 +191,21 @@ def three_stage(
     oracle: F64 | None = None,
     minimisers: F64 | None = None,
 ) -> ThreeStage:
-    """Cluster the machines' own minimisers once, then descend within the groups that came of it.
+    """Cluster the machines' own minimisers once, then descend within the resulting groups.
 
-    Every machine goes to its nearest centroid, trimmed ones too: which of them lies is not known, and the
-    rule of the third stage is there for that. Byzantine machines send the minimiser of their own data.
+    Every machine joins its nearest centroid, trimmed ones too: the Byzantine ones are unknown, and the rule
+    of the third stage handles them. Byzantine machines send the minimiser of their own data.
 
     Args:
         problem: m machines and their data.
         groups: k.
-        trim: share of minimisers that k-means leaves out.
+        trim: share of minimisers that k-means excludes.
         settings: of the third stage.
         rng: for the seeds of k-means.
-        byzantine: which machines lie.
-        adversary: what these send in the third stage.
-        oracle: true parameters, f64 ``(k, d)``, to take as centroids: what no k-means can improve on.
-        minimisers: of the first stage, f64 ``(m, d)``, where they are known already.
+        byzantine: True for Byzantine machines.
+        adversary: decides for these machines in the third stage.
+        oracle: true parameters, f64 ``(k, d)``, as centroids: the best case for k-means.
+        minimisers: of the first stage, f64 ``(m, d)``, if already known.
     """
     minimisers = problem.minimisers() if minimisers is None else minimisers
     centroids = kmeans.trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle

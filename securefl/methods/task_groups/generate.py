@@ -17,10 +17,10 @@ Kind = Literal["regression", "gaussian-mean", "poisson-mean"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSetup:
-    """Parameters that a problem is drawn from.
+    """Parameters from which a problem is drawn.
 
     Raises:
-        UsageError: fewer honest machines than groups, or numbers that make no sense.
+        UsageError: fewer honest machines than groups, or invalid numbers.
     """
 
     groups: int
@@ -28,19 +28,19 @@ class ProblemSetup:
     machines: int
     """m."""
     points: int = 100
-    """n, of every machine unless :attr:`fewest` says otherwise."""
+    """n, points of every machine unless :attr:`fewest` is given."""
     dimension: int
     """d."""
     byzantine: float = 0.05
-    """Share of the machines, rounded down."""
+    """Share of Byzantine machines, rounded down."""
     noise: float = 0.2**0.5
     """Standard deviation of responses, or of points in each coordinate."""
     norm: float = 1.0
-    """r: of every true parameter."""
+    """r: norm of every true parameter."""
     byzantine_norm: float = 3.0
-    """Of the parameters that Byzantine machines' data come from."""
+    """Norm of the parameters of Byzantine machines' data."""
     fewest: int | None = None
-    """Fewest points of a machine; n_i are then drawn evenly from there to ``points``."""
+    """Smallest number of points of a machine; n_i are then uniform from there to ``points``."""
     kind: Kind = "regression"
 
     def __post_init__(self) -> None:
@@ -55,12 +55,12 @@ class ProblemSetup:
 
     @property
     def liars(self) -> int:
-        """Byzantine machines."""
+        """Number of Byzantine machines."""
         return int(self.byzantine * self.machines + 1e-9)
 
     @property
     def honest(self) -> int:
-        """The others."""
+        """Number of honest machines."""
         return self.machines - self.liars
 
 
@@ -74,11 +74,11 @@ class DrawnProblem:
     labels: Choice
     """True group by machine; 0 for Byzantine ones, which have none."""
     byzantine: npt.NDArray[np.bool_]
-    """The last machines."""
+    """True for Byzantine machines, the last ones."""
 
     @property
     def separation(self) -> float:
-        """Delta: the least distance of two true parameters; infinite for one group."""
+        """Delta: smallest distance between two true parameters; infinite for one group."""
         apart = np.linalg.norm(self.truth[:, np.newaxis] - self.truth[np.newaxis], axis=2)
         np.fill_diagonal(apart, np.inf)
         return float(apart.min())
@@ -103,7 +103,7 @@ def draw(setup: ProblemSetup, rng: np.random.Generator) -> DrawnProblem:
 
 
 def random_models(setup: ProblemSetup, rng: np.random.Generator) -> F64:
-    """Models drawn as the truths are, f64 ``(k, d)``: the start of the published experiment."""
+    """Return models drawn like the truths, f64 ``(k, d)``: the start of the published experiment."""
     return _different(setup, rng)
 
 

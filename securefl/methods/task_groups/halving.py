@@ -1,8 +1,8 @@
-"""Halving: evidence that members of one model are of several groups, and the direction to part them along.
+"""Halving: evidence that members of one model belong to several groups, and the direction of the split.
 
-Members of two groups that share a model pull it to two sides: at rest their mean updates are opposite, so
-that means of a few members lie along one line, and a step along it makes one group's loss smaller and the
-other's larger. The same rule doubles a code book in vector quantisation (Linde, Buzo and Gray 1980).
+Members of two groups that share a model pull it in opposite directions: at rest their mean updates are
+opposite. So means of a few members lie along one line, and a step along it lowers one group's loss and raises
+the other's. The same rule doubles a code book in vector quantisation (Linde, Buzo and Gray 1980).
 """
 
 import math
@@ -15,28 +15,28 @@ from securefl.base.errors import UsageError
 from securefl.methods import robust
 
 _SQUARINGS = 40
-"""After which an eigenvalue that is a millionth of a millionth smaller is nothing."""
+"""Number of squarings after which an eigenvalue smaller by a relative 10^-12 is negligible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """The spread of one model's members, as far as means over clusters show it."""
+    """Spread of one model's members, as seen in means over clusters."""
 
     ratio: float
-    """The largest eigenvalue of the means' covariance by the average one, 1 to c - 1: near 1 where members
-    differ by chance only, more where they are of several groups."""
+    """Largest eigenvalue of the means' covariance over the average one, 1 to c - 1: near 1 if members
+    differ only by chance, larger if they belong to several groups."""
     length: float
-    """L2, parameters' own unit: root mean square of one member's deviation in the main direction, or
-    somewhat less, as long deviations are shortened."""
+    """Root mean square of one member's deviation in the main direction, L2, in the parameters' unit;
+    slightly less, since long deviations are shortened."""
     direction: F64 = field(repr=False)
-    """Of length 1, or zero where all means are alike, f64 ``(d,)``."""
+    """Unit vector, or zero if all means are equal, f64 ``(d,)``."""
 
 
 def spread(means: F64, members: I64) -> Spread:
-    """The main direction of cluster means, of which less than half may be anything.
+    """Return the main direction of cluster means, of which less than half may be Byzantine.
 
-    Deviations from the coordinate-wise median are shortened to the median length, so that no outlier is a
-    direction. A mean over n members deviates by 1 / sqrt(n) of what one of them does.
+    Deviations from the coordinate-wise median are shortened to the median length, so that outliers do not
+    determine the direction. A mean over n members deviates by 1 / sqrt(n) of one member's deviation.
 
     Cost: O(c^2 d).
 
@@ -45,7 +45,7 @@ def spread(means: F64, members: I64) -> Spread:
         members: of each mean, i64 ``(c,)``, at least 1.
 
     Raises:
-        UsageError: fewer than two means, or a mean of nobody.
+        UsageError: fewer than two means, or a mean without members.
     """
     expect(means, "means", np.float64, (None, None))
     expect(members, "members", np.int64, (len(means),))
@@ -61,21 +61,21 @@ def spread(means: F64, members: I64) -> Spread:
     (long,) = robust.lengths(direction[np.newaxis])
     if not long > 0:
         return Spread(1.0, 0.0, np.zeros_like(direction))
-    # Deviations from their mean leave one eigenvalue of 0.
+    # Deviations from their mean have one eigenvalue of 0.
     ratio = largest / robust.total(np.diag(products)) * (len(means) - 1)
     length = math.sqrt(largest / len(means) * (int(members.sum()) / len(members)))
     return Spread(ratio, length, direction / long)
 
 
 def leading(products: F64) -> tuple[float, F64]:
-    """The largest eigenvalue of inner products and its vector, of length 1, by squaring them again and again.
+    """Return the largest eigenvalue of inner products and its unit vector, by repeated squaring.
 
-    Not by LAPACK, whose last bits depend on the processor: verifiers repeat the step on theirs (ADR 0045). An
-    eigenvector has no sign of its own: its largest entry is above zero. Where all products are zero, so are
-    both.
+    Not by LAPACK, whose last bits depend on the processor: verifiers repeat the step on their own machines
+    (ADR 0045). An eigenvector has no sign, so its largest entry is made positive. If all products are zero,
+    so are both results.
 
     Args:
-        products: f64 ``(c, c)``, symmetric, no eigenvalue below zero but by rounding.
+        products: f64 ``(c, c)``, symmetric, positive semidefinite up to rounding.
     """
     power, largest = products, float(np.abs(products).max())
     if not largest > 0:

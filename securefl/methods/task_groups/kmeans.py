@@ -1,4 +1,4 @@
-"""Trimmed k-means: Lloyd's iterations that leave the farthest share of the points out (Ghosh et al. 2019)."""
+"""Trimmed k-means: Lloyd's iterations that exclude the farthest share of the points (Ghosh et al. 2019)."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class KMeansResult:
     centroids: F64
     """f64 ``(k, d)``."""
     nearest: Choice
-    """By point its nearest centroid, trimmed points included, ``(m,)``."""
+    """Nearest centroid by point, trimmed points included, ``(m,)``."""
     cost: float
     """Sum of squared distances of the points that were not trimmed."""
 
@@ -35,8 +35,8 @@ def trimmed_kmeans(
 ) -> KMeansResult:
     """Cluster m points into k groups without the ``trim`` share that lies farthest from its centroid.
 
-    Every restart begins with D^2 sampling (k-means++) in which the farthest ``trim`` share cannot be drawn,
-    so that few outliers do not take the seeds. The attempt of least trimmed cost counts.
+    Every restart begins with D^2 sampling (k-means++) that never draws the farthest ``trim`` share, so that
+    few outliers do not become seeds. The attempt of the smallest trimmed cost is returned.
 
     Args:
         points: f64 ``(m, d)``, finite.
@@ -44,10 +44,10 @@ def trimmed_kmeans(
         trim: at least 0 and below 1.
         rng: for the seeds.
         restarts: attempts.
-        iterations: of Lloyd at most, in each.
+        iterations: largest number of Lloyd's iterations in each.
 
     Raises:
-        UsageError: more groups than points are left.
+        UsageError: more groups than remaining points.
     """
     expect(points, "points", np.float64, (None, None))
     kept = len(points) - math.floor(trim * len(points) + 1e-9)
@@ -60,7 +60,7 @@ def trimmed_kmeans(
 
 
 def distances(points: F64, centroids: F64) -> F64:
-    """Squared distances, f64 ``(m, k)``, at least 0."""
+    """Return squared distances, f64 ``(m, k)``, at least 0."""
     apart = -2.0 * points @ centroids.T
     apart += (points**2).sum(axis=1)[:, np.newaxis]
     apart += (centroids**2).sum(axis=1)
@@ -96,7 +96,7 @@ def _attempt(points: F64, centroids: F64, kept: int, iterations: int) -> KMeansR
         before = counted
         for group in range(len(centroids)):
             members = counted == group
-            if members.any():  # an empty one stays where it is
+            if members.any():  # an empty group keeps its centroid
                 centroids[group] = points[members].mean(axis=0)
     apart = distances(points, centroids)
     cost = float(np.sort(apart.min(axis=1))[:kept].sum())

@@ -14,7 +14,7 @@ from securefl.methods.task_groups.problem import Choice, Problem, spans
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanLook:
-    """k candidate means; see :class:`securefl.methods.task_groups.problem.Look`."""
+    """Losses and gradients of k candidate means; see :class:`securefl.methods.task_groups.problem.Look`."""
 
     problem: Means
     models: F64
@@ -27,20 +27,20 @@ class MeanLook:
         return found + self.problem.spread[:, np.newaxis]
 
     def gradients(self, choice: Choice) -> F64:
-        """2 (theta - mean_i), f64 ``(m, d)``."""
+        """Return 2 (theta - mean_i), f64 ``(m, d)``."""
         found: F64 = 2.0 * (self.models[choice] - self.problem.centres)
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Means:
-    """|z - theta|^2 on each of m machines.
+    """Mean estimation with loss |z - theta|^2 on each of m machines.
 
     Args:
         points: by machine, f64 ``(n_i, d)`` with n_i >= 1.
 
     Raises:
-        UsageError: no machine, one without points or of another dimension, or values that are not finite.
+        UsageError: no machines, one without points or of another dimension, or values that are not finite.
     """
 
     points: tuple[F64, ...]
@@ -84,14 +84,14 @@ class Means:
         return MeanLook(self, models)
 
     def minimisers(self) -> F64:
-        """Sample means; for Poisson data these are not sub-Gaussian (Section 5.3)."""
+        """Return the sample means; for Poisson data these are not sub-Gaussian (Section 5.3)."""
         return self.centres
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
-        """The same for some machines."""
+        """Return the problem of some of the machines."""
         return Means(tuple(z for z, wanted in zip(self.points, rows, strict=True) if wanted))
 
     def part(self, number: int, parts: int) -> Problem:
-        """See :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
         first, end = spans(self.counts, number, parts)
         return Means(tuple(z[a:b] for z, a, b in zip(self.points, first, end, strict=True)))

@@ -1,4 +1,4 @@
-"""A clustered learning problem: the losses of all machines at all models, and their gradients.
+"""Clustered learning problems: losses of all machines at all models, and their gradients.
 
 Recovery of the truth: distance of estimated models to the true ones, and machines in their own group.
 """
@@ -15,7 +15,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 Choice = npt.NDArray[np.intp]
-"""By machine, the number of a model (or group), shape ``(m,)``."""
+"""Index of a model (or group) by machine, shape ``(m,)``."""
 
 
 class Look(Protocol):
@@ -27,12 +27,12 @@ class Look(Protocol):
         ...
 
     def gradients(self, choice: Choice) -> F64:
-        """The gradient of F_i at the model that machine i chose, f64 ``(m, d)``."""
+        """Return the gradient of F_i at the model that machine i chose, f64 ``(m, d)``."""
         ...
 
 
 class Problem(Protocol):
-    """m machines with data of their own, and a loss."""
+    """m machines with their own data, and a loss."""
 
     @property
     def machines(self) -> int:
@@ -54,15 +54,17 @@ class Problem(Protocol):
         ...
 
     def minimisers(self) -> F64:
-        """Each machine's own empirical risk minimiser, f64 ``(m, d)``."""
+        """Return each machine's own empirical risk minimiser, f64 ``(m, d)``."""
         ...
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
-        """The same for some of the machines."""
+        """Return the problem of some of the machines."""
         ...
 
     def part(self, number: int, parts: int) -> Problem:
-        """Part ``number`` of ``parts`` disjoint parts of every machine's points (Section 5, re-sampling).
+        """Return part ``number`` of ``parts`` disjoint parts of every machine's points (Section 5).
+
+        Used for re-sampling.
 
         Raises:
             UsageError: a machine has fewer points than parts.
@@ -71,14 +73,14 @@ class Problem(Protocol):
 
 
 def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
-    """The model of least loss by machine, the lowest number of several (Algorithm 1, cluster estimate).
+    """Return the model of least loss by machine, the lowest index if equal (Algorithm 1, cluster estimate).
 
     Args:
         losses: f64 ``(m, k)``.
         who: names of the machines for the error.
 
     Raises:
-        UsageError: a loss is not finite: no model can be chosen by it.
+        UsageError: a loss is not finite, so no model can be chosen.
     """
     wrong = ~np.isfinite(losses)
     if wrong.any():
@@ -93,7 +95,9 @@ def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
 
 
 def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choice, Choice]:
-    """First point and end of part ``number`` for each machine; parts differ by one point at most.
+    """Return the first point and the end of part ``number`` for each machine.
+
+    Parts differ by at most one point.
 
     Raises:
         UsageError: a machine has fewer points than parts.
@@ -110,26 +114,26 @@ def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choic
 
 
 def nearest_distance(estimates: F64, truth: F64) -> float:
-    """The paper's metric as its authors compute it: mean over estimates of the distance to the nearest truth.
+    """Return the paper's metric as its authors compute it: mean distance of estimates to the nearest truth.
 
-    Two estimates of one group, and none of another, are not seen by it.
+    It does not detect two estimates of one group and none of another.
     """
     return float(_distances(estimates, truth).min(axis=1).mean())
 
 
 def matched_distance(estimates: F64, truth: F64) -> float:
-    """Mean distance under the best one-to-one matching of estimates and truths."""
+    """Return the mean distance under the best one-to-one matching of estimates and truths."""
     cost = _distances(estimates, truth)
     return float(cost[np.arange(len(cost)), matching(cost)].mean())
 
 
 def recovery_rate(choice: Choice, labels: Choice, honest: npt.NDArray[np.bool_], groups: int) -> float:
-    """Share of honest machines that are in their own group, groups being matched so that most are.
+    """Return the share of honest machines in their own group, under the best matching of groups.
 
     Args:
-        choice: by machine its estimated group; any other number for none.
-        labels: by machine its true group, 0 to k - 1; of the honest ones.
-        honest: by machine.
+        choice: estimated group by machine; any other number for none.
+        labels: true group by machine, 0 to k - 1; of the honest ones.
+        honest: True for honest machines.
         groups: k.
     """
     agreement = np.zeros((groups, groups))
@@ -141,7 +145,7 @@ def recovery_rate(choice: Choice, labels: Choice, honest: npt.NDArray[np.bool_],
 
 
 def matching(cost: F64) -> Choice:
-    """The column of each row in the one-to-one matching of least total cost, for a square matrix.
+    """Return the column of each row in the one-to-one matching of least total cost, for a square matrix.
 
     Source: Kuhn 1955, in the O(k^3) form with potentials and shortest augmenting paths.
     """

@@ -27,7 +27,7 @@ class RegressionLook:
         return found / self.problem.counts[:, np.newaxis]
 
     def gradients(self, choice: Choice) -> F64:
-        """2 X' (X theta - y) / n_i, f64 ``(m, d)``."""
+        """Return 2 X' (X theta - y) / n_i, f64 ``(m, d)``."""
         chosen = np.take_along_axis(self.residuals, choice[:, np.newaxis, np.newaxis], axis=2)
         found: F64 = np.matmul(chosen.transpose(0, 2, 1), self.problem.x)[:, 0, :]
         return found * (2.0 / self.problem.counts[:, np.newaxis])
@@ -35,9 +35,9 @@ class RegressionLook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regressions:
-    """(y - <x, theta>)^2 on each of m machines.
+    """Linear regression with loss (y - <x, theta>)^2 on each of m machines.
 
-    Machines with fewer points than the largest one are padded with rows of zeros, which add nothing to any
+    Machines with fewer points than the largest one are padded with rows of zeros, which do not change any
     loss, gradient or least-squares problem.
 
     Raises:
@@ -85,18 +85,18 @@ class Regressions:
         return RegressionLook(self, residuals)
 
     def minimisers(self) -> F64:
-        """Least squares, the solution of least norm where n_i < d, f64 ``(m, d)``.
+        """Return the least-squares solutions, those of least norm if n_i < d, f64 ``(m, d)``.
 
-        Where n_i is near d it is far from the truth: the expected squared error is sigma^2 d / (n_i - d - 1).
+        For n_i near d they are far from the truth: the expected squared error is sigma^2 d / (n_i - d - 1).
         """
         return np.stack([np.linalg.lstsq(x, y, rcond=None)[0] for x, y in zip(self.x, self.y, strict=True)])
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
-        """The same for some machines."""
+        """Return the problem of some of the machines."""
         return Regressions(self.x[rows], self.y[rows], self.counts[rows])
 
     def part(self, number: int, parts: int) -> Problem:
-        """See :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
         first, end = spans(self.counts, number, parts)
         longest = int((end - first).max())
         x = np.zeros((self.machines, longest, self.dimension))
@@ -125,14 +125,14 @@ class MomentLook:
         return np.maximum(found, 0.0)
 
     def gradients(self, choice: Choice) -> F64:
-        """2 (G theta - b), f64 ``(m, d)``."""
+        """Return 2 (G theta - b), f64 ``(m, d)``."""
         found: F64 = 2.0 * (self.turned[np.arange(len(choice)), choice] - self.problem.products)
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """The same by second moments: quicker to look at where points are more than dimensions."""
+    """Linear regression by second moments: faster to evaluate if there are more points than dimensions."""
 
     whole: Regressions
     grams: F64
@@ -144,7 +144,7 @@ class Moments:
 
     @classmethod
     def of(cls, whole: Regressions) -> Moments:
-        """Work them out once."""
+        """Compute the moments once."""
         n = whole.counts.astype(np.float64)
         grams = np.matmul(whole.x.transpose(0, 2, 1), whole.x) / n[:, np.newaxis, np.newaxis]
         products = np.matmul(whole.y[:, np.newaxis], whole.x)[:, 0] / n[:, np.newaxis]
@@ -173,11 +173,11 @@ class Moments:
         return MomentLook(self, models, turned)
 
     def minimisers(self) -> F64:
-        """See :meth:`Regressions.minimisers`."""
+        """Return the minimisers; see :meth:`Regressions.minimisers`."""
         return self.whole.minimisers()
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
-        """The same for some machines."""
+        """Return the problem of some of the machines."""
         return Moments(
             Regressions(self.whole.x[rows], self.whole.y[rows], self.whole.counts[rows]),
             self.grams[rows],
@@ -186,5 +186,5 @@ class Moments:
         )
 
     def part(self, number: int, parts: int) -> Problem:
-        """See :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
         return self.whole.part(number, parts)

@@ -17,9 +17,9 @@ from securefl.methods import robust
 class TrimmedShare:
     """Option II: the coordinate-wise trimmed mean without the smallest and largest ``share`` of the members.
 
-    The text has groups in which share times size is whole. Here ceil(share c) members go at either end: what
-    liars there are spread unevenly over the groups, and to round down lets some through (measured with the
-    experiment of Section 6 at d = 20: .047 with floor, .041 with ceil).
+    The paper assumes groups in which share times size is an integer. Here ceil(share c) members are trimmed
+    at either end. Byzantine machines are spread unevenly over the groups, and rounding down admits some
+    (measured with the experiment of Section 6 at d = 20: .047 with floor, .041 with ceil).
     """
 
     share: float
@@ -29,8 +29,8 @@ class TrimmedShare:
             raise UsageError(f"a trimmed share is at least 0 and below 1/2, not {self.share}")
 
     def of(self, members: int) -> robust.TrimmedMean | robust.Mean:
-        """The rule for a group of this size."""
-        # A product like 0.07 * 100 may come out just above the whole number that is meant.
+        """Return the rule for a group of ``members``."""
+        # A product like 0.07 * 100 may be just above the intended integer.
         trim = min(math.ceil(self.share * members - 1e-9), (members - 1) // 2)
         return robust.TrimmedMean(trim=trim) if trim else robust.Mean()
 
@@ -39,7 +39,7 @@ GroupRule = scenario.Rule | TrimmedShare
 
 
 def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> F64 | None:
-    """The aggregate of one group, f64 ``(d,)``; None where it has too few members for the rule: it waits.
+    """Return the aggregate of one group, f64 ``(d,)``; None if it has too few members for the rule.
 
     Args:
         rule: for every group.

@@ -1,4 +1,4 @@
-"""Starting points of models: near the truth, at random, or found without an oracle."""
+"""Starting points of models: near the truth, at random, or without an oracle."""
 
 from dataclasses import replace
 
@@ -21,9 +21,9 @@ STEPS = tuple(2.0**power for power in range(-6, 3))
 
 
 def near_truth(drawn: DrawnProblem, share: float, rng: np.random.Generator) -> F64:
-    """The truths, each moved by ``share`` of the separation in a random direction, f64 ``(k, d)``.
+    """Return the truths, each moved by ``share`` of the separation in a random direction, f64 ``(k, d)``.
 
-    The theory asks for less than half of it (Assumption 5.8); it needs an oracle.
+    The theory requires less than half of it (Assumption 5.8); it needs an oracle.
     """
     away = rng.standard_normal(drawn.truth.shape)
     away /= np.linalg.norm(away, axis=1, keepdims=True)
@@ -46,27 +46,27 @@ def split(
     trim: float = 0.1,
     plain_rule: GroupRule | None = None,
 ) -> F64:
-    """A start without an oracle, f64 ``(k, d)``; nothing but sums over ``cluster`` machines is looked at.
+    """Return a start without an oracle, f64 ``(k, d)``, from sums over ``cluster`` machines only.
 
-    1. One model is learned by all, robustly, for :data:`PLAIN_ITERATIONS`: it rests between the groups.
-    2. There everybody sends its gradient once. Means over random clusters of ``cluster`` machines are split:
-       reduced to the k - 1 directions in which most of them differ (rows longer than the median are shortened
-       to it first, so that no outlier is a direction), then trimmed k-means.
-    3. A group's start lies a multiple of ``cluster`` times its centroid's deviation from the common model,
-       downhill. Of :data:`STEPS` the multiple counts whose models leave the least *median* over machines of
-       the least loss: one number by machine, which a few liars cannot move far. They report the losses on
-       their own data. At 5 % of liars no report of theirs, not even one of 0 for a multiple and of infinity
-       for all others, would have changed the multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
+    1. All machines learn one model, robustly, for :data:`PLAIN_ITERATIONS`: it rests between the groups.
+    2. Every machine sends its gradient there once. Means over random clusters of ``cluster`` machines are
+       reduced to the k - 1 directions in which most of them differ, and then split by trimmed k-means. Rows
+       longer than the median are first shortened to it, so that outliers do not determine a direction.
+    3. A group's start is the common model minus a multiple of ``cluster`` times its centroid's deviation. The
+       multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss. That
+       is one number by machine, on its own data, which a few false reports cannot move far. With 5 % of
+       Byzantine machines no report of theirs would have changed the multiple, not even one of 0 for a
+       multiple and of infinity for all others (d = 20 and 100, 6 draws each, sums of 1 and 3).
 
     Args:
         problem: m machines and their data.
         groups: k.
         settings: the rate of the plain phase; its rule is used unless ``plain_rule`` is given.
         rng: for clusters and seeds of k-means.
-        byzantine: which machines lie.
-        adversary: what these send.
+        byzantine: True for Byzantine machines.
+        adversary: decides for these machines.
         cluster: machines in a sum; with 1 the server sees single gradients.
-        trim: share of rows that k-means leaves out.
+        trim: share of rows that k-means excludes.
         plain_rule: of the plain phase.
     """
     plain = replace(settings, iterations=PLAIN_ITERATIONS, rule=plain_rule or settings.rule, resample=False)
@@ -97,20 +97,20 @@ def halves(
     *,
     cluster: int,
 ) -> F64:
-    """A start without an oracle, f64 ``(k, d)``, by one model more at a time, as runs have it (ADR 0028).
+    """Return a start without an oracle, f64 ``(k, d)``, adding one model at a time as in runs (ADR 0028).
 
-    Random clusters of ``cluster`` machines are drawn once. Every :data:`PLAIN_ITERATIONS` all send their
-    gradient at the model that they choose, and means over two machines or more of one cluster and one model
-    are looked at. The model whose means lie most on one line is parted along it, by that of :data:`STEPS`
-    which leaves the least median of the least losses.
+    Random clusters of ``cluster`` machines are drawn once. Every :data:`PLAIN_ITERATIONS` all machines send
+    their gradient at the model that they choose; means over at least two machines of one cluster and one
+    model are used. The model whose means lie closest to one line is split along it, by the step of
+    :data:`STEPS` with the smallest median of the least losses.
 
     Args:
         problem: m machines and their data.
         groups: k.
-        settings: the rate and the rule of the descent between two partings, which is Algorithm 1.
+        settings: the rate and the rule of the descent between two splits, which is Algorithm 1.
         rng: for the clusters.
-        byzantine: which machines lie.
-        adversary: what these send.
+        byzantine: True for Byzantine machines.
+        adversary: decides for these machines.
         cluster: machines in a sum; with 1 the server sees single gradients.
 
     Raises:
@@ -149,7 +149,7 @@ def _part_models(models: F64, source: int, tilt: F64) -> F64:
 def _messages(
     problem: Problem, models: F64, byzantine: npt.NDArray[np.bool_], adversary: Adversary | None
 ) -> tuple[Choice, F64]:
-    """The model that everybody names, ``(m,)``, and its gradient there, f64 ``(m, d)``."""
+    """Return the model that every machine names, ``(m,)``, and its gradient there, f64 ``(m, d)``."""
     look = problem.look(models)
     choice = least(look.losses)
     own = look.gradients(choice)

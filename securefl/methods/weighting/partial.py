@@ -1,21 +1,20 @@
-"""A cap on all parties' counts, tested on a random sample of them (Portnoy et al. 2022, Theorem 2).
+"""Cap on all parties' counts, tested on a random sample of them (Portnoy et al. 2022, Theorem 2).
 
-For federations of so many parties that nobody asks all of them. The text of the paper lost its roots; with
-them
+For federations with too many parties to ask all of them. The text of the paper lost its roots; with them
 
     eps1 = sqrt(ln(3 / delta) / 2k),    eps3 = U sqrt(ln(3 / delta) / 2k),
     eps2 = U sqrt(ln(3 / delta) / (2 (k (alpha - eps1) + 1))).
 
-The proof applies Hoeffding's inequality to the mean of the largest values of the sample, which are order
-statistics and so not independent draws. What it needs is true all the same. Let x = k (alpha - eps1). That x
-or fewer draws come from the alpha K largest counts has probability delta / 3 at most (the inequality bounds
-"at most x", x itself included), so that with the others there are j = floor(x) + 1 of them or more: as many
-as the theorem's mean has terms, x + 1 where x is a whole number. j draws of them are independent of each
-other, and the mean of the j largest values of the sample is no smaller than theirs.
 
-So eps2 goes with j terms. The paper's x + 1 is j where x is whole, and up to one more elsewhere: there its
-eps2 is too small for this argument, and j takes its place here. ``docs/weighting.md`` has the coverage as
-measured.
+The proof applies Hoeffding's inequality to the mean of the largest values of the sample. These are order
+statistics, and so not independent draws. The required statement holds nevertheless. Let x = k (alpha - eps1).
+The probability that at most x draws come from the alpha K largest counts is at most delta / 3, since the
+inequality bounds "at most x", x included. Otherwise there are at least j = floor(x) + 1 such draws: as many
+as the theorem's mean has terms, x + 1 if x is an integer. j of these draws are independent of each other, and
+the mean of the j largest values of the sample is at least theirs.
+
+So eps2 goes with j terms. The paper's x + 1 is j if x is an integer, and up to one more otherwise. Its eps2
+is then too small for this argument, so j is used here. ``docs/weighting.md`` has the measured coverage.
 """
 
 import math
@@ -29,31 +28,31 @@ from securefl.methods.weighting import truncation
 
 @dataclass(frozen=True, slots=True)
 class PartialView:
-    """A sample's evidence about all parties."""
+    """Evidence of a sample about all parties."""
 
     largest: float
     """Upper bound on the mean of the ceil(alpha K) largest truncated counts, at confidence 1 - 2 delta /
     3."""
     mean: float
-    """Lower bound on the mean of all truncated counts, at 1 - delta / 3; at most 0 where the sample says
-    nothing."""
+    """Lower bound on the mean of all truncated counts, at 1 - delta / 3; at most 0 if the sample is not
+    informative."""
     proportion: float
-    """Upper bound on mwp(trunc(N, U), alpha), alpha ``largest`` / ``mean``; infinite where ``mean`` is not
+    """Upper bound on mwp(trunc(N, U), alpha), alpha ``largest`` / ``mean``; infinite if ``mean`` is not
     positive."""
     holds: bool
-    """Whether that is at most alpha*."""
+    """True if the proportion is at most alpha*."""
 
 
 def smallest_sample(alpha: truncation.Share, delta: float) -> int:
-    """The least k with eps1 < alpha: below it none of the sample surely belongs to the largest alpha K."""
+    """Return the least k with eps1 < alpha; smaller samples surely contain none of the largest alpha K."""
     return math.floor(math.log(3 / delta) / (2 * float(truncation.exact(alpha)) ** 2)) + 1
 
 
 def values_averaged(surely: float) -> int:
-    """The number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
+    """Return the number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
 
-    An x that rounding put just below a whole number is that number. The other way round nothing is lost
-    either: the probability that eps1 stands for changes with x by less than its 4e-9th part.
+    An x just below an integer by rounding counts as that integer. Rounding in the other direction is
+    harmless: the probability for eps1 changes with x by less than a relative 4e-9.
     """
     return math.floor(surely + 1e-9) + 1
 
@@ -65,17 +64,17 @@ def partial_view(
     alpha_star: truncation.Share,
     delta: float,
 ) -> PartialView:
-    """Test the bound on k counts that were drawn from all independently, each as likely as the others.
+    """Test the bound on k counts that were drawn independently and uniformly from all.
 
-    Where alpha K is no whole number, mwp reckons with ceil(alpha K) parties and the theorem with alpha K:
-    then give ceil(alpha K) / K as ``alpha``.
+    If alpha K is not an integer, mwp uses ceil(alpha K) parties and the theorem alpha K: then pass ceil(alpha
+    K) / K as ``alpha``.
 
     Args:
         sample: the counts, positive, not yet truncated.
         cap: U.
-        alpha: share of the parties that may lie.
-        alpha_star: share of the weight that they may get to.
-        delta: probability that a bound that does not hold is said to hold, in (0, 1).
+        alpha: share of the parties whose counts may be false.
+        alpha_star: share of the weight that these may reach.
+        delta: probability of reporting a bound that does not hold, in (0, 1).
 
     Raises:
         UsageError: too few counts (:func:`smallest_sample`), or a parameter out of range.

@@ -1,13 +1,13 @@
-"""Truncation of declared counts, so that no few parties can hold more than a stated share of the weight.
+"""Truncation of declared counts, so that a few parties cannot hold more than a stated share of the weight.
 
 Portnoy, Tirosh and Hendler, "Towards federated learning with Byzantine-robust client weighting", Applied
 Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1,
 Algorithm 3.
 
-Everything is exact: counts are integers, shares are decimal fractions as they are written (0.1 is one tenth,
-not the nearest binary number above it, which would make ceil(0.1 * 100) eleven), and U is a rational number.
+All results are exact: counts are integers, and U is a rational number. Shares are decimal fractions as
+written: 0.1 is one tenth, not the nearest binary number above it, with which ceil(0.1 * 100) would be eleven.
 
-Skew by truncation: how far it moves what is minimised (Portnoy et al. 2022, Theorem 3), from losses.
+Skew by truncation: the change of the minimised objective (Portnoy et al. 2022, Theorem 3), from losses.
 """
 
 import math
@@ -21,33 +21,33 @@ from securefl.base import sums
 from securefl.base.errors import UsageError
 
 Share = float | Fraction
-"""In (0, 1). A float stands for the shortest decimal fraction that reads as it."""
+"""Share in (0, 1). A float means the shortest decimal fraction that reads as it."""
 
 
 def exact(share: Share) -> Fraction:
-    """The number that was written: 0.1 is 1/10."""
+    """Return the number as written: 0.1 is 1/10."""
     return share if isinstance(share, Fraction) else Fraction(repr(float(share)))
 
 
 def heaviest(parties: int, share: Share) -> int:
-    """The number of parties that a share is: t = ceil(share * parties), as in Definition 1."""
+    """Return the number of parties in a share: t = ceil(share * parties), as in Definition 1."""
     return math.ceil(exact(share) * parties)
 
 
 def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
-    """Maximal weight proportion (Definition 1): of the whole, what the ceil(share K) heaviest weigh.
+    """Return the maximal weight proportion (Definition 1): the weight share of the ceil(share K) heaviest.
 
     Args:
         counts: K >= 1 of them, in any order, not negative, not all 0.
         share: of the parties, in (0, 1].
 
     Raises:
-        UsageError: no weight, or a negative one, or a share outside (0, 1].
+        UsageError: no weights, a negative one, or a share outside (0, 1].
     """
     if not 0 < exact(share) <= 1:
         raise UsageError(f"a share of the parties lies in (0, 1], not {share}")
     given = list(counts)
-    # Whole numbers sort and add many times faster than fractions.
+    # Integers sort and add many times faster than fractions.
     unit = math.lcm(*(count.denominator for count in given))
     ranked = sorted((int(count * unit) for count in given), reverse=True)
     if not ranked or ranked[-1] < 0 or not ranked[0]:
@@ -56,12 +56,12 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
 
 
 def truncate_counts(counts: Iterable[int], cap: Fraction | int) -> list[Fraction | int]:
-    """trunc(N, U): every count, but ``cap`` at most."""
+    """Return trunc(N, U): every count, but at most ``cap``."""
     return [min(count, cap) for count in counts]
 
 
 def feasible(parties: int, alpha: Share, alpha_star: Share) -> bool:
-    """Whether any weights of so many parties keep to the bound: those that are all equal do, or none.
+    """Return True if any weights of this many parties keep the bound; equal weights do if any do.
 
     ceil(alpha K) of K equal weights are ceil(alpha K) / K of the whole, and no other weights have a smaller
     maximal proportion.
@@ -70,19 +70,20 @@ def feasible(parties: int, alpha: Share, alpha_star: Share) -> bool:
 
 
 def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fraction:
-    """The largest U with mwp(trunc(N, U), alpha) <= alpha* (Equation 4), up to the largest count.
+    """Return the largest U with mwp(trunc(N, U), alpha) <= alpha* (Equation 4), up to the largest count.
 
-    By Theorem 1 no other way to lower counts until the bound holds takes away less in all. A U as large as
-    the largest count truncates nobody. O(K log K) for the sort.
+    By Theorem 1 no other way to lower counts until the bound holds removes less in total. A U equal to the
+    largest count truncates no party. O(K log K) for the sort.
 
     Args:
         counts: N, K >= 1 positive integers in any order.
-        alpha: share of the parties that may lie, 0 < alpha < alpha*; ceil(alpha K) of them are reckoned with.
-        alpha_star: share of the weight that these may get to, below 1.
+        alpha: share of the parties whose counts may be false, 0 < alpha < alpha*; ceil(alpha K) of them are
+            assumed.
+        alpha_star: share of the weight that these may reach, below 1.
 
     Raises:
-        UsageError: the shares are out of order or range, a count is not positive, or there are so few parties
-            that even equal weights cross the bound (:func:`feasible`).
+        UsageError: the shares are out of order or range, a count is not positive, or even equal weights
+            exceed the bound (:func:`feasible`).
     """
     low, high = exact(alpha), exact(alpha_star)
     if not 0 < low < high < 1:
@@ -99,10 +100,10 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
 
 
 def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, Fraction]]:
-    """Pairs (alpha, U) for falling alpha = t / K (Algorithm 3): what tolerating more liars costs.
+    """Yield pairs (alpha, U) for decreasing alpha = t / K (Algorithm 3): the cost of tolerating more parties.
 
-    From t = floor(alpha* K), the most that any weights allow, down to 1. Where U comes to the largest count
-    nobody is truncated any more, and the curve ends.
+    From t = floor(alpha* K), the most that any weights allow, down to 1. The curve ends when U reaches the
+    largest count, which truncates no party.
 
     Args:
         counts: N, as for :func:`largest_cap`.
@@ -125,13 +126,13 @@ def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, 
 
 
 class Profile:
-    """Counts in rising order with their sums, from which any cap follows in O(log K)."""
+    """Counts in ascending order with their sums, which give any cap in O(log K)."""
 
     def __init__(self, counts: Sequence[int]) -> None:
-        """Sort them.
+        """Sort the counts.
 
         Raises:
-            UsageError: none, or one that is not a positive integer.
+            UsageError: no counts, or one that is not a positive integer.
         """
         if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise UsageError("counts must be one or more positive integers")
@@ -145,16 +146,15 @@ class Profile:
 
     @property
     def largest(self) -> int:
-        """n_1, of the party that declares most."""
+        """n_1: largest declared count."""
         return self._ranked[-1]
 
     def cap(self, liars: int, alpha_star: Fraction) -> Fraction:
-        """The largest U with which ``liars`` parties weigh ``alpha_star`` of the whole at most.
+        """Return the largest U with which ``liars`` parties have at most ``alpha_star`` of the weight.
 
-        The proportion rises with U, so that the counts whose U is low enough come first in the order. Between
-        the last of these and the next count both sums are linear in U: with u counts above, min(t, u) U + a
-        for the t heaviest and u U + b for all, hence U = (alpha* b - a) / (min(t, u) - alpha* u)
-        (Equation 5).
+        The proportion increases with U, so the counts whose U is low enough come first. Between the last of
+        these and the next count both sums are linear in U: with u counts above, min(t, u) U + a for the t
+        heaviest and u U + b for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
 
         Args:
             liars: t, from 1 to floor(alpha* K).
@@ -169,7 +169,7 @@ class Profile:
                 low = middle
         if low == self.parties - 1:
             return Fraction(self.largest)
-        # ``low`` is the last of its equals: the next count is larger, and with it as U the bound is crossed.
+        # ``low`` is the last of equal counts: the next one is larger, and as U would exceed the bound.
         above = self.parties - 1 - low
         among = self._top(liars, above)
         rest = self._upto[low + 1]
@@ -182,7 +182,7 @@ class Profile:
         return part * alpha_star.denominator > alpha_star.numerator * whole
 
     def _top(self, liars: int, above: int) -> int:
-        """The weight of those of the ``liars`` heaviest that are not among the ``above`` heaviest."""
+        """Return the weight of the ``liars`` heaviest that are not among the ``above`` heaviest."""
         if liars <= above:
             return 0
         return self._upto[self.parties - above] - self._upto[self.parties - liars]
@@ -190,27 +190,28 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The objective as declared counts weigh it, as truncated ones do, and the bound on the difference."""
+    """Objective with declared and with truncated counts, and the bound on the difference."""
 
     declared: float
     """F(w): mean loss over parties, weighted by their declared counts."""
     truncated: float
-    """The same, weighted by counts of at most U."""
+    """The same, weighted by truncated counts, at most U."""
     bound: float
-    """At least ``declared - truncated``. One-sided: it says nothing of how much larger ``truncated`` may
-    be."""
+    """Upper bound on ``declared - truncated``. One-sided: ``truncated`` may be larger by any amount."""
 
     @property
     def difference(self) -> float:
-        """The quantity that the bound is on."""
+        """The bounded difference, ``declared - truncated``."""
         return self.declared - self.truncated
 
 
 def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[float]) -> Skew:
-    """Theorem 3: the sum over n_i > U of (n_i / n - 1 / K) F_i, plus (1/n - 1/n~) times that of n_i F_i else.
+    """Return the objectives and the bound of Theorem 3.
 
-    The second factor is never positive: parties below U gain weight. Nothing is left of either where nobody
-    is truncated and U K = n; a liar can make the first as large as the loss on its data by declaring more.
+    The bound is the sum over n_i > U of (n_i / n - 1 / K) F_i, plus (1/n - 1/n~) times the sum over the
+    others of n_i F_i. The second factor is never positive: parties below U gain weight. Both terms are 0 if
+    no party is truncated and U K = n. By declaring more, a dishonest party can make the first as large as the
+    loss on its data.
 
     Args:
         counts: declared, n_i >= 1.
@@ -218,8 +219,8 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
         losses: F_i >= 0, the mean loss of one model on the samples of each party; L(Z_i) = n_i F_i.
 
     Raises:
-        UsageError: not as many losses as counts, none, or one that is negative or not finite (the proof takes
-            losses to be at least 0).
+        UsageError: no losses, not as many losses as counts, or one that is negative or not finite (the proof
+            assumes losses >= 0).
     """
     if not counts or len(counts) != len(losses):
         raise UsageError(f"got {len(losses)} losses for {len(counts)} counts, expected as many, at least one")

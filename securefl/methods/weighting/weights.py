@@ -1,12 +1,12 @@
 """Public weights from declared sample counts (step 3 of the data flow).
 
-Every party works out the cap and the weights of all parties from the signed counts; no message announces
-them. So they are functions of the counts alone, with the same bits on every machine.
+Every party computes the cap and the weights of all parties from the signed counts; no message announces them.
+So they are functions of the counts alone, with the same bits on every machine.
 
-A count is a claim, and truncation bounds what a lie buys: with cap U no party weighs more than 1, and U can
-be chosen such that a share alpha of the parties weighs at most alpha* of the whole, whatever they declare
-(:mod:`securefl.methods.weighting.truncation`; Portnoy, Tirosh and Hendler, Applied Sciences 12, 2022, doi
-10.3390/app12178847).
+A count is a claim, and truncation bounds the gain of a false one. With cap U no party weighs more than 1. U
+can be chosen such that a share alpha of the parties weighs at most alpha* of the whole for any declared
+counts (:mod:`securefl.methods.weighting.truncation`; Portnoy, Tirosh and Hendler, Applied Sciences 12, 2022,
+doi 10.3390/app12178847).
 """
 
 from collections.abc import Collection, Mapping
@@ -26,18 +26,20 @@ Counts = Mapping[PartyId, int]
 def public_weights(
     weighting: scenario.Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
 ) -> Mapping[PartyId, float]:
-    """The weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
+    """Return the weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
 
-    One correctly rounded division of two integers below 2^53 for each party, hence bit-identical everywhere.
+    One correctly rounded division of two integers below 2^53 for each party, so the bits are the same on
+    every machine.
 
     Args:
         weighting: the scenario's.
-        counts: declared sample counts n_i of all who said hello, each in [1, 2^31]: the N of Equation 4.
-        drawn: those of them who take part; None for all.
+        counts: declared sample counts n_i of all parties that sent a hello, each in [1, 2^31]: the N of
+            Equation 4.
+        drawn: participants among them; None for all.
 
     Returns:
-        Weights of those who take part, in the order of their names, so that sums over them have the same bits
-        at every party.
+        Weights of the participants, in the order of their names, so that sums over them have the same bits at
+        every party.
 
     Raises:
         PeerError: as :func:`cap_of`.
@@ -51,25 +53,26 @@ def public_weights(
 def cap_of(
     weighting: scenario.Weighting, counts: Counts, drawn: Collection[PartyId] | None = None
 ) -> int | None:
-    """The count U that weighs 1; None where all weigh the same.
+    """Return the count U that has weight 1; None if all parties weigh the same.
 
-    ``ignore`` has none. With ``passthrough`` it is the largest count of those who take part, so that nobody
-    is truncated (FedAvg's weights up to a common factor: a liar then lowers everybody else's weight). With
-    ``truncate`` it is ``weighting.cap``, or the largest whole number with which a share alpha of those who
-    are present weighs alpha* of all of them at most, and a share alpha of those who take part alpha* of
-    these: among ten that were drawn of a hundred, a cap for the hundred would let one liar weigh more than
-    the other nine. Where a group is so small that no weights keep to that, its smallest count counts; a
-    scenario in which that is so of all of its parties is refused at load.
+    With ``ignore`` it is None. With ``passthrough`` it is the largest count of the participants, so no party
+    is truncated (FedAvg's weights up to a common factor: a false count then lowers all other weights).
+
+    With ``truncate`` it is ``weighting.cap``, or the largest integer that keeps two bounds. A share alpha of
+    the present parties weighs at most alpha* of all of them, and a share alpha of the participants at most
+    alpha* of these. With ten drawn of a hundred, a cap for the hundred alone would let one dishonest party
+    outweigh the other nine. If a group is so small that no weights keep the bound, its smallest count is
+    used. A scenario for which that holds of all its parties is rejected at load.
 
     Args:
         weighting: the scenario's.
         counts: as for :func:`public_weights`.
-        drawn: likewise.
+        drawn: as for :func:`public_weights`.
 
     Raises:
-        PeerError: a party declared a count that is no integer in [1, 2^31]. The counts are checked in every
-            mode, in the order of the names, so that all parties name the same culprit.
-        UsageError: nobody takes part, or there is neither a cap nor alpha.
+        PeerError: a party declared a count that is not an integer in [1, 2^31]. The counts are checked in
+            every mode, in the order of the names, so that all parties name the same culprit.
+        UsageError: no participants, or neither a cap nor alpha.
     """
     _check(counts)
     names = counts.keys() if drawn is None else drawn
@@ -102,7 +105,7 @@ def _largest(weighting: scenario.Weighting, alpha: float, counts: Collection[int
 def _check(counts: Counts) -> None:
     for party in sorted(counts):
         count: object = counts[party]
-        # True is an integer to Python, not to us.
+        # bool is a subclass of int in Python, but not a count.
         if not isinstance(count, int) or isinstance(count, bool):
             raise PeerError(party, f"declared a sample count that is not an integer: {count!r}")
         if not 1 <= count <= MAX_COUNT:

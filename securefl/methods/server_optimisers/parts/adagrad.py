@@ -5,7 +5,7 @@ from securefl.methods.server_optimisers import adaptive
 
 
 class Adagrad(adaptive.Adaptive, tag="adagrad", frozen=True, kw_only=True):
-    """FedAdagrad: v <- v + u^2, so that steps get ever shorter.
+    """FedAdagrad: v <- v + u^2, so that steps keep decreasing.
 
     Source: as :class:`Adaptive`, algorithm 2.
     """

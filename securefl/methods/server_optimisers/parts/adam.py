@@ -29,5 +29,5 @@ class Adam(adaptive.Adaptive, tag="adam", frozen=True, kw_only=True):
 
 
 def _power(base: float, exponent: int) -> float:
-    """By products, whose rounding is the same on every machine; that of libraries' powers is not."""
+    """Return a power by products, whose rounding is the same on every machine, unlike that of libraries."""
     return math.prod((base,) * exponent)

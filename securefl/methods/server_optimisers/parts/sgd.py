@@ -23,6 +23,6 @@ class Sgd(scenario.ServerOptimiser, tag="sgd", frozen=True, kw_only=True):
         return self.learning_rate * moved[0], moved
 
     def past(self, moments: F64) -> F64:
-        # The k-th last aggregate weighs mu^k; without momentum it is the last one alone.
+        # Return the decaying mean: the k-th last aggregate has weight mu^k; without momentum, the last one.
         past: F64 = (1.0 - self.momentum) * moments[0]
         return past

@@ -7,7 +7,7 @@ from securefl.methods.server_optimisers import adaptive
 
 
 class Yogi(adaptive.Adaptive, tag="yogi", frozen=True, kw_only=True):
-    """FedYogi: v <- v - (1 - beta_2) u^2 sign(v - u^2), which moves by no more than a share of u^2.
+    """FedYogi: v <- v - (1 - beta_2) u^2 sign(v - u^2), which moves by at most a share of u^2.
 
     Source: as :class:`Adaptive`, algorithm 2; the rule is that of Zaheer et al. 2018.
     """
