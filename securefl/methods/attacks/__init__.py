@@ -1,10 +1,10 @@
-"""Attacks as pure functions: updates sent instead of the trained one, one family of attacks a module.
+"""Attacks as pure functions: updates sent instead of the trained ones.
 
 All vectors are f64 updates (trained minus received parameters) before clip and weight. ``known`` are the
-updates of which the attacker knows: f64 ``(k, d)``, k >= 1, honestly trained, one row a party. Each docstring
-says what the attacker has to know. The papers attack a server that sees every update. Under secure sums it
-sees means of clusters, in which an attacker is one of several members: what is tuned to pass for one party's
-update, or to win a selection among them, is diluted there.
+updates that the attacker knows: f64 ``(k, d)``, k >= 1, honestly trained, one row a party. Each docstring
+states the attacker's knowledge. The papers attack a server that sees every update. Under secure sums it sees
+means of clusters with an attacker among several members, which dilutes updates tuned to pass as one party's
+or to win a selection.
 """
 
 import lazy_loader

@@ -126,17 +126,15 @@ def acting(
 ) -> frozenset[PartyId]:
     """Choose ``actors`` of the coalition's members in the clusters; all if there are no more.
 
-    A cluster is hit if it contains an actor; over R reclusterings every actor hits R clusters.
-    ``concentrate`` hits the fewest (the attack outweighs the others there, and the rule has few clusters to
-    find). ``spread`` hits the most (few clusters stay clean).
+    A cluster with an actor is hit. ``concentrate`` hits the fewest (the attack dominates them). ``spread``
+    hits the most (few clusters stay clean).
 
     The choice is optimal for R = 1, or with at most :data:`EXACT_UP_TO` choices. Beyond, spreading is greedy
     and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
     concentration has no such bound. All parties that know the clusters compute the same actors.
 
     Knows: the round's clusters, as every participant does, and its coalition.
-    Source: SHARE (Velicheti et al. 2021), section 4: the rule has to tolerate as many clusters as contain an
-    attacker, at worst one for each.
+    Source: SHARE (Velicheti et al. 2021), section 4: at worst each attacker spoils a cluster of its own.
     """
     hits = _hits(coalition, clusters)
     if actors >= len(hits):

@@ -7,9 +7,9 @@ The certified seed: parties commit to nonces, reveal them, and hash them all (pr
 that withholds its nonce voids the draw. Skipping its nonce instead would let the server choose among the
 seeds of all subsets of nonces.
 
-Fixed clusters stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9). No nonce is
-part of their seed, which hashes the run's id and configuration. The party that starts the run may try ids
-until the clusters suit it: only the stability of the clusters is verifiable.
+Fixed clusters stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9). Their seed
+hashes the run's id and configuration, without nonces. The party that starts the run may try ids until the
+clusters suit it: only their stability is verifiable.
 """
 
 import hashlib

@@ -1,18 +1,15 @@
 """Atoms: blocks of parties, fixed for a run, whose updates are only ever opened together.
 
-Clusters are unions of atoms, and a survivor set has whole atoms only. So every opened sum, in any round, is a
-sum of atoms' sums, and in every linear combination of opened sums the members of an atom have equal
-coefficients. It contains all of them or none. So no sum below that of an atom is ever determined, for any
-draws and any dropouts; colluders know their own updates, which they can subtract.
+Clusters are unions of atoms, and a survivor set has whole atoms only. So every linear combination of opened
+sums, of any rounds, contains all members of an atom with equal coefficients. It determines no smaller sum,
+for any draws and dropouts. Colluders know their own updates and can subtract them.
 
 Atoms are formed over the whole roster, absent parties included, from the seed of the run's atom draw
 (:mod:`securefl.protocol.round.shared.atom_seed`), around those that parties keep from earlier runs
-(:mod:`securefl.methods.clustering.kept_atoms`). All functions are pure functions of seeds and names: each
-party computes the same.
+(:mod:`securefl.methods.clustering.kept_atoms`). All functions are pure, so each party computes the same.
 
 Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
-rounds determine no part of a batch. Here also for reclusterings and survivor sets, and with colluders in an
-atom.
+rounds determine no part of a batch. Here also for reclusterings, survivor sets and colluders.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -4,9 +4,8 @@ A curious server is passive: the draw of clusters decides. An active server choo
 voids draws, and drops the inputs of honest members once it knows the clusters. A sum opens with
 ``min_survivors`` members. So a party is alone as soon as one fewer of its cluster mates collude and all
 honest ones can be dropped. The certificate limits the server: the survivors of all clusters together must
-still be a quorum. If as many mates as the threshold collude, no dropouts are needed: their shares open the
-party's masked vector as soon as it arrives. Voiding is free: the server invites again, and excludes no party
-from the next draw.
+still be a quorum. As many colluding mates as the threshold need no dropouts: their shares open the party's
+masked vector. Voiding is free, since the server invites again.
 
 The odds in the header, in ``plan`` and in the premise of shared noise come from here (ADR 0034).
 """

@@ -1,8 +1,8 @@
 """Atoms that parties keep over runs, for sums of the same samples without noise.
 
-Metrics of one site's samples, and statistics of its data, are nearly the same numbers in each round and run.
-So sums of them must not differ by less than an atom, across all runs. A party keeps its first atom for good,
-and each later run forms its atoms around the kept ones (ADR 0060).
+Metrics and statistics of one site's data are nearly the same in each round and run. So their sums must not
+differ by less than an atom, across all runs. A party keeps its first atom for good, and each later run forms
+its atoms around the kept ones (ADR 0060).
 
 Before a run has atoms, each hello states the atoms that its party knows. Atoms stated by more than
 ``colluders`` parties are agreed, since at least one of these is honest. The draw that forms the atoms appends

@@ -130,9 +130,9 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
     """Return P(at most ``most`` clusters hold any of the ``marked``) under a uniform assignment.
 
-    Exact: C(n, marked) choices touch only clusters of a given set, which has n parties with the resting ones.
-    Inclusion and exclusion over all sets of i clusters weighs them by (-1)^(most - i) C(c - i - 1, most - i).
-    Many clusters use the normal approximation with the exact mean and, for equal sizes, the exact variance.
+    Exact: C(n, marked) choices touch only clusters of a given set, n parties with the resting ones.
+    Inclusion-exclusion weighs sets of i clusters by (-1)^(most - i) C(c - i - 1, most - i). Many clusters use
+    the normal approximation with the exact mean and, for equal sizes, the exact variance.
     """
     if most >= min(len(sizes), marked):
         return 1.0

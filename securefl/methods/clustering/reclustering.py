@@ -37,9 +37,9 @@ def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclus
 def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
     """Return (n - q - bm) / (R (n - q - 1)): variance factor of a mean without replacement, over R draws.
 
-    The draws are independent, and clusters are picked regardless of their contents. A rule that inspects them
-    picks otherwise: part of its error is the same in every reclustering, and R does not lower it. SHARE's
-    Theorems 3 and 7 have (n - q - bm) / (R (n - q) - 1), which is the same for R = 1 only.
+    The draws are independent, and clusters are picked blindly. Part of the error of a rule that inspects them
+    is the same in every reclustering, and R does not lower it. SHARE's Theorems 3 and 7 have (n - q - bm) /
+    (R (n - q) - 1), which is the same for R = 1 only.
 
     Raises:
         UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.

@@ -230,8 +230,7 @@ def unheard(scenario: Scenario) -> float:
 
     The expectation is over the draw of clusters. A member of a group of n among N parties needs f +
     k_anonymity - 1 of its m - 1 mates from the group: hypergeometric. At f + k_anonymity = 2 and k equal
-    groups that is about (1 - 1 / k)^(m - 1), exact for infinitely many parties. Groups are the planned ones;
-    parties that choose another model than their group are not considered.
+    groups that is about (1 - 1 / k)^(m - 1), exact for infinitely many parties. Groups are the planned ones.
     """
     sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
     needed = sums.colluders_per_cluster + sums.k_anonymity - 1

@@ -1,8 +1,8 @@
 """Leverage of all parties at once, for equal noise: how close the sums come to each single update.
 
 Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space: 1 / h in one sum of
-h members, 1 for an exposed party (privacy-notes, section 2). If each party adds noise of variance s^2 once,
-the noise hides an update as well as s^2 / leverage would hide an update that is opened alone.
+h members, 1 for an exposed party (privacy-notes, section 2). Noise of variance s^2, added once by each party,
+hides an update like s^2 / leverage on an update opened alone.
 :func:`securefl.methods.privacy.exposure.leverage` is the general formula, for unequal noise.
 """
 

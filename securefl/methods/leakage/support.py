@@ -2,8 +2,8 @@
 
 An adversary that knows all members but one of a support, by collusion, learns the last one's update. So all
 parties are safe against any f colluders, in groups of at least k, exactly if no support is below f + k
-(privacy-notes, section 1). Finding the minimum is hard in general. The search is exhaustive as far as
-affordable, and an upper bound beyond.
+(privacy-notes, section 1). The problem is hard in general: the search is exhaustive as far as affordable, and
+an upper bound beyond.
 
 The search looks for few dependent points of a projective space, modulo a prime. Row i of the null space's
 basis is party i's point. A combination of sums with support S exists exactly if the points of S have a

@@ -2,14 +2,13 @@
 
 A sum opens with the shares of ``threshold`` members, with or without the party's own. So once the party has
 sent its masked input, each cluster of the round is *unresolved*. A cluster is closed for good once too few
-members could still open it. These are the members that have not stated, and never will, that they released no
-shares (docs/protocol.md, "Rounds without a certificate").
+members have not stated that they released no shares, and never will (docs/protocol.md, "Rounds without a
+certificate").
 
-The module also tracks sums on a model that occurred before: they are sums of the same updates, in any round.
-An update follows from the data and the model on which it was trained. A server that sends one model
-repeatedly gets other clusters each time, and so equations in the same unknowns, as from reclusterings; fresh
-batches only add noise to them (docs/leakage.md). So a party keeps its released sums by the model's digest,
-across rounds, restarts and runs, and judges a round's sums together with them.
+The module also tracks sums on repeated models. An update follows from the data and the model on which it was
+trained. A server that repeats a model gets equations in the same unknowns, as from reclusterings; fresh
+batches only add noise (docs/leakage.md). So a party keeps its released sums by the model's digest, across
+rounds, restarts and runs, and judges a round's sums together with them.
 """
 
 from __future__ import annotations

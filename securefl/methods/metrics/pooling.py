@@ -104,9 +104,9 @@ class _Numbers:
 def _reach(values: F64, errors: F64) -> float:
     """Return how far the median moves if all values increase, or all decrease, by their errors.
 
-    A median never decreases when a value increases, so no errors of these magnitudes move it further. With
-    independent Gaussian noise its variance is at most the largest one of the values (Poincare's inequality:
-    the gradient of a median has a length of at most 1).
+    The median is monotone, so no errors of these magnitudes move it further. With independent Gaussian noise
+    its variance is at most the largest one of the values (Poincare's inequality: the gradient of a median has
+    a length of at most 1).
     """
     middle = np.median(values)
     return float(max(np.median(values + errors) - middle, middle - np.median(values - errors)))

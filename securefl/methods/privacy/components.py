@@ -12,9 +12,9 @@ clusters drawn at random the latter holds only with a probability (:mod:`securef
 
 Components (Dordis' XNoise): an opened sum carries the same noise for any number of dropouts. Every member
 adds a base share, sized for the largest planned cluster, and one component for each tolerated dropout.
-Members missing from a smaller cluster count as dropouts. The survivors' components that turn out superfluous
-are removed from the sum again (:mod:`securefl.protocol.secure_sum.removal`). With s survivors, of which at
-most f collude, each has then added a variance of target^2 / (s - f). So target^2 of the sum is unknown to the
+Members missing from a smaller cluster count as dropouts. Superfluous components of the survivors are removed
+from the sum again (:mod:`securefl.protocol.secure_sum.removal`). With s survivors, of which at most f
+collude, each has then added a variance of target^2 / (s - f). So target^2 of the sum is unknown to the
 adversary, and the sum holds target^2 s / (s - f), both up to float rounding.
 
 Every opening needs fresh noise: components removed from one opening would be known in the next.

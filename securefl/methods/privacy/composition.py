@@ -102,8 +102,8 @@ def _one(step: _Step, grid: float) -> Any:
 def orders_between(found: float, delta: float) -> tuple[int, ...]:
     """Return orders in the library's gaps among which the best may be, given the epsilon that it found.
 
-    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. The best order has a
-    - 1 from 1 to 2 times that difference over the epsilon there, which is at least half of ``found``. The
+    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. For the best order,
+    a - 1 is 1 to 2 times that difference over the epsilon there, which is at least half of ``found``. The
     term ln a takes off less than three quarters. Any order gives an upper bound.
     """
     most = 4 * math.log(1 / delta) / found

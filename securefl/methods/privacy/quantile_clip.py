@@ -1,15 +1,15 @@
 """Quantile clipping: the clip follows a quantile of update norms, from noisy counts that the server learns.
 
 Each party adds one word to its masked sum: K if its update is no longer than the clip C, -K if it is longer,
-and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and ``C <- C
-exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
+and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and
+``C <- C exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
 
 The presence of a party moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So
-bits with noise of s_b bits are a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1
-/ (2 s_b)^2``. Replace-one halves the multipliers of both terms.
+bits with noise of s_b bits are a Gaussian release of multiplier ``2 s_b``, and
+``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``. Replace-one halves the multipliers of both terms.
 
-Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping", Algorithm 1 and Theorem
-1. There all parties share one sum; here each cluster has its own sum with its own noise.
+Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping" (Algorithm 1, Theorem 1).
+There all parties share one sum; here each cluster has its own sum and noise.
 """
 
 import functools

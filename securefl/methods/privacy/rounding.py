@@ -87,10 +87,10 @@ class BoundedRounding:
     def round(self, values: F64, entropy: Entropy) -> I64:
         """Round each coordinate to a neighbouring integer; the squared norm is at most ``squared``.
 
-        Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings in a row
-        fail, rounds towards zero, which lengthens no vector: the bound always holds, and only the error of
-        this vector, up to sqrt(d), is larger. The condition biases the result by at most sqrt(d) beta / (1 -
-        beta) in L2 norm, usually by far less, since ``beta`` is a loose bound.
+        Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings fail, rounds
+        towards zero: the bound always holds, and only the error of this vector, up to sqrt(d), is larger. The
+        condition biases the result by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less,
+        since ``beta`` is a loose bound.
 
         Hazard: the number of tries depends on the data, and the time may reveal it; it is not returned.
 

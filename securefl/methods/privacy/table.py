@@ -4,11 +4,11 @@ Floating-point noise leaks through the gaps of its grid (Mironov 2012, "On signi
 significant bits for differential privacy"). This noise is an integer, and its law is known exactly: every
 probability is a multiple of 2^-128.
 
-A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is P(|X|
-<= k) * 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other 63
-bits, u, are the first of the 127. They decide unless some T_k begins with the same 63, which happens in one
-of 10^14 draws or more rarely. Only then the other 64 are read, from a stream with its own key. The leading 16
-bits of u determine the magnitude, unless thresholds begin with them; then a bisection does.
+A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is
+P(|X| <= k) 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other
+63 bits, u, are the first of the 127. They decide unless some T_k begins with the same 63, in at most one of
+10^14 draws. Only then the other 64 are read, from a stream with its own key. The leading 16 bits of u
+determine the magnitude, unless thresholds begin with them; then a bisection does.
 
 The reason for 127 bits: a draw's distance from the law counts once for each coordinate and release, times 1 +
 e^epsilon. With 63 bits it would be 2^-50: for 10^8 draws and epsilon = 8, thirty times a delta of 10^-5.
@@ -17,9 +17,9 @@ Hazard: this is not constant-time code. The time does not depend on single draws
 bisections in a block (0.03 to 17 % of the law), and the addresses read depend on the draws. Do not share the
 machine with the adversary.
 
-Cost of the distance: privacy is proved for a law, and a table draws from a law close to it. If all draws
-together are at statistical distance tau from the proof's law, an (epsilon, delta) guarantee holds with delta
-+ (1 + e^epsilon) tau. Each of the two neighbouring inputs loses tau, one of them multiplied by e^epsilon.
+Cost of the distance from the law in the proof: if all draws together are at statistical distance tau, an
+(epsilon, delta) guarantee holds with delta + (1 + e^epsilon) tau. Each of the two neighbouring inputs loses
+tau, one of them multiplied by e^epsilon.
 """
 
 import functools

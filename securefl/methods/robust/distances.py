@@ -1,8 +1,8 @@
 """Distances, lengths and angles of cluster means, and an order that ignores cluster numbers.
 
-:class:`Span` represents points in the span of the cluster means by their coefficients. Iterative rules
-(geometric median, centred clipping) need only the distances of such a point to all rows. One Gram matrix
-gives them, so an iteration costs O(c^2) instead of two passes over all c d values.
+:class:`Span` represents points in the span of the cluster means by their coefficients. Iterative rules need
+only the distances of such a point to all rows. One Gram matrix gives them in O(c^2) instead of two passes
+over all c d values.
 
 :func:`column_blocks` yields columns in blocks that fit the cache, with ranked values, for coordinate-wise
 rules.

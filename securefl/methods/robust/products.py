@@ -1,9 +1,9 @@
 """Sums and products with the same bits on every machine, so that any party can repeat a rule's result.
 
-The order of additions in a matrix product depends on the BLAS build, its kernel for the processor, the number
-of threads and the position of a row. It may also round products and sums together. Here matrix products only
-get small integers, whose products and sums are exact in float64, so no order rounds. All other sums are
-elementwise operations, each rounded by IEEE 754, in an order that depends only on the shapes.
+The order of additions in a matrix product depends on the BLAS build, the processor, the number of threads and
+the position of a row. It may also fuse products and sums. Here matrix products only get small integers, whose
+products and sums are exact in float64, so no order rounds. All other sums are elementwise operations, each
+rounded by IEEE 754, in an order that depends only on the shapes.
 """
 
 import functools

@@ -19,9 +19,8 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
     continuously on weights and values. Equal values need no rule of their own, and splitting one cluster into
     two of the same value changes nothing.
 
-    Trimming by count (:mod:`securefl.methods.robust.rules.trimmed_mean`) is Definition 2 of Portnoy et al.
-    2022. Trimming by weight is what the authors' code does, except that it keeps all or none of the values at
-    the quantiles.
+    :mod:`securefl.methods.robust.rules.trimmed_mean` is Definition 2 of Portnoy et al. 2022. The authors'
+    code trims by weight, but keeps all or none of the values at the quantiles.
 
     ``kept``: clusters with at least half of their fair share of coordinates, 1 - 2 beta of all, within the
     range of the values that count.

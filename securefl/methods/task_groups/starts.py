@@ -53,10 +53,9 @@ def split(
        reduced to the k - 1 directions in which most of them differ, and then split by trimmed k-means. Rows
        longer than the median are first shortened to it, so that outliers do not determine a direction.
     3. A group's start is the common model minus a multiple of ``cluster`` times its centroid's deviation. The
-       multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss. That
-       is one number by machine, on its own data, which a few false reports cannot move far. With 5 % of
-       Byzantine machines no report of theirs would have changed the multiple, not even one of 0 for a
-       multiple and of infinity for all others (d = 20 and 100, 6 draws each, sums of 1 and 3).
+       multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss. A few
+       false reports cannot move that median far. With 5 % of Byzantine machines no false report would have
+       changed the multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
 
     Args:
         problem: m machines and their data.

@@ -6,15 +6,15 @@ For federations with too many parties to ask all of them. The text of the paper 
     eps2 = U sqrt(ln(3 / delta) / (2 (k (alpha - eps1) + 1))).
 
 
-The proof applies Hoeffding's inequality to the mean of the largest values of the sample. These are order
-statistics, and so not independent draws. The required statement holds nevertheless. Let x = k (alpha - eps1).
-The probability that at most x draws come from the alpha K largest counts is at most delta / 3, since the
+The proof applies Hoeffding's inequality to the mean of the largest values of the sample. These order
+statistics are not independent draws, but the required statement holds. Let x = k (alpha - eps1). The
+probability that at most x draws come from the alpha K largest counts is at most delta / 3, since the
 inequality bounds "at most x", x included. Otherwise there are at least j = floor(x) + 1 such draws: as many
 as the theorem's mean has terms, x + 1 if x is an integer. j of these draws are independent of each other, and
 the mean of the j largest values of the sample is at least theirs.
 
-So eps2 goes with j terms. The paper's x + 1 is j if x is an integer, and up to one more otherwise. Its eps2
-is then too small for this argument, so j is used here. ``docs/weighting.md`` has the measured coverage.
+So eps2 uses j terms. The paper's x + 1 is up to one more unless x is an integer; its eps2 is then too small
+for this argument. ``docs/weighting.md`` has the measured coverage.
 """
 
 import math

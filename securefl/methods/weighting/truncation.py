@@ -1,11 +1,11 @@
 """Truncation of declared counts, so that a few parties cannot hold more than a stated share of the weight.
 
 Portnoy, Tirosh and Hendler, "Towards federated learning with Byzantine-robust client weighting", Applied
-Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1,
-Algorithm 3.
+Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1, Algorithm
+3.
 
 All results are exact: counts are integers, and U is a rational number. Shares are decimal fractions as
-written: 0.1 is one tenth, not the nearest binary number above it, with which ceil(0.1 * 100) would be eleven.
+written: 0.1 is one tenth, since ceil(0.1 * 100) of its float would be eleven.
 
 Skew by truncation: the change of the minimised objective (Portnoy et al. 2022, Theorem 3), from losses.
 """

@@ -1,7 +1,7 @@
 """Public weights from declared sample counts (step 3 of the data flow).
 
-Every party computes the cap and the weights of all parties from the signed counts; no message announces them.
-So they are functions of the counts alone, with the same bits on every machine.
+Every party computes the cap and all weights from the signed counts, with the same bits on every machine; no
+message announces them.
 
 A count is a claim, and truncation bounds the gain of a false one. With cap U no party weighs more than 1. U
 can be chosen such that a share alpha of the parties weighs at most alpha* of the whole for any declared

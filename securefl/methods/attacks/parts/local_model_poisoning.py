@@ -90,9 +90,9 @@ def against_krum(known: F64, attackers: int) -> F64:
     """Return -lambda * s with the largest lambda found for which Krum chooses it; every attacker sends it.
 
     s are the signs of the update that Krum chooses among the known ones: the direction of training. The
-    search starts from a lambda that is too large. It halves until Krum chooses the crafted row among
-    ``attackers`` copies of it and the known updates, and then bisects between that and its double. If Krum
-    chooses none down to :data:`SMALLEST`, that is the result.
+    search halves a lambda that is too large until Krum chooses the crafted row among ``attackers`` copies and
+    the known updates. Then it bisects up to the double. If Krum chooses none down to :data:`SMALLEST`, that
+    is the result.
 
     Args:
         known: all honest updates, at least 3.

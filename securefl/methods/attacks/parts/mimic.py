@@ -29,8 +29,8 @@ def mimic(known: F64) -> F64:
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
     Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and
-    then copy the same party for good. Here z is exact for one round, and the choice may change from round to
-    round. If parties differ more than rounds, it is the same party anyway.
+    then copy one party for good. Here z is exact for one round, so the choice may change if rounds differ
+    more than parties.
     """
     centred = known - known.mean(axis=0)
     # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.

@@ -1,9 +1,8 @@
 """Distribution checks: coordinates against the *discrete* law of the sum, for the actual survivors.
 
-The statistics are Kolmogorov-Smirnov distances between the empirical distribution function and the law on the
-integers. p-values follow Dvoretzky, Kiefer, Wolfowitz and Massart, which hold for discrete laws too. If
-coordinates have different signals they hold in the limit of many coordinates, where the limit process has a
-smaller covariance.
+The statistics are Kolmogorov-Smirnov distances to the law on the integers. p-values follow Dvoretzky, Kiefer,
+Wolfowitz and Massart, also for discrete laws. With different signals they hold in the limit of many
+coordinates, where the limit process has a smaller covariance.
 
 A signal moves the expected distribution function. The largest such shift is subtracted first:
 

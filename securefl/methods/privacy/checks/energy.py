@@ -7,8 +7,8 @@ first. One check for each side:
 - **Excess energy**: scaled uploads have too much energy. The check grants the whole allowance, and its effect
   on the variance.
 
-A signal adds energy, and so it may hide missing noise. Its size is unknown before the run. So the power of
-the noise floor is stated without a signal (the best case), with the largest signal up to which it holds.
+A signal adds energy, so it may hide missing noise, and its size is unknown before the run. So the power of
+the noise floor is stated without a signal, with the largest signal up to which it holds.
 """
 
 import functools

@@ -3,8 +3,7 @@
 p-values do not add up evidence against a party that deviates slightly in every round. An e-value is a
 nonnegative variable with a mean of at most 1 under the null hypothesis. Noise is fresh in every round, so
 products over rounds are e-values too. By Ville's inequality the product *ever* reaches 1 / alpha with
-probability at most alpha: stopping at any time is valid. Several e-values of one round, which may be
-dependent, are averaged; that needs no independence.
+probability at most alpha: stopping at any time is valid. Dependent e-values of one round are averaged.
 
 Three kinds of evidence:
 

@@ -6,8 +6,8 @@ noise's norm, s sqrt(d), along that direction. Xiang et al. 2023 (guideline 1) h
 order takes O(d!); it takes a sort.
 
 Along a given direction, noise has a standard deviation of only sqrt(n) s, so such a vector stands out if the
-direction is known. The last round's sums or global step are candidates: they contain an attack that pulls the
-same way in every round. An attack that changes its direction is not detected.
+direction is known. The last round's sums or global step contain an attack that pulls the same way in every
+round. An attack that changes its direction is not detected.
 """
 
 import math

@@ -10,7 +10,7 @@ from securefl.methods.robust.products import total
 
 
 class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_only=True):
-    """The previous aggregate plus the mean of the differences to it, each clipped to ``radius``.
+    """Previous aggregate plus the mean of the differences to it, each clipped to ``radius``.
 
     v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i around the previous result v.
 
@@ -37,8 +37,8 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
 
         v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
 
-    The reference is the previous aggregate: honest updates change slowly from round to round. So attacks that
-    are small in every round do not accumulate. Zero means no change of the model, as in the first round.
+    The reference is the previous aggregate: honest updates change slowly from round to round. So history
+    limits attacks that are small in every round. Zero means no change of the model, as in the first round.
     ``kept``: all clusters.
 
     Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration. So

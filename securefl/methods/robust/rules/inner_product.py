@@ -105,9 +105,8 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trust is ``stack.trust``, the sum of the
     gains (:func:`trust_gains`) of members in all rounds, or by default the gain in this round. Ties are
-    frequent, since at least c - k clusters gain 0 in a round. They go to the higher score in this round, then
-    to the first in lexicographic order of the rows. So the result does not depend on the order of the
-    clusters. ``kept``: the selected clusters.
+    frequent: they go to the higher score in this round, then to the first row in lexicographic order, for any
+    order of the clusters. ``kept``: the selected clusters.
 
     Breakdown point: 0. k clusters are selected even if all are bad. One row that is long enough along descent
     has the highest score, puts the scores of all others below the threshold and is selected at full length:
