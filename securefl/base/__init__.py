@@ -1,1 +1,1 @@
-"""Foundations for every layer: names, errors, arrays, entropy, cryptography. No learning in here."""
+"""Foundations of all layers: names, errors, arrays, entropy, cryptography. No machine learning."""

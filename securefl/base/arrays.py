@@ -1,4 +1,4 @@
-"""Array types of the data flow, and guards against a wrong dtype or shape where data enters a layer."""
+"""Array types of the data flow, and checks of dtype and shape at the border of a layer."""
 
 import hashlib
 from typing import Any
@@ -13,7 +13,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Inputs = F32 | I64
-"""Samples as a model takes them, ``(n, *input_shape)``: values, or the tokens of a text."""
+"""Samples of a model, ``(n, *input_shape)``: values, or tokens of a text."""
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 Ring = U32 | U64
@@ -23,10 +23,10 @@ Ring = U32 | U64
 def expect(
     array: npt.NDArray[Any], name: str, dtype: type[np.generic], shape: tuple[int | None, ...]
 ) -> None:
-    """Refuse ``array`` unless it has this dtype and shape (``None`` stands for any length).
+    """Check the dtype and shape of ``array``; ``None`` stands for any length.
 
     Raises:
-        UsageError: our own caller passed the wrong thing.
+        UsageError: the caller, our own code, passed another array.
     """
     if array.dtype != dtype:
         raise UsageError(f"{name} has dtype {array.dtype}, expected {np.dtype(dtype)}")
@@ -38,7 +38,7 @@ def expect(
 
 
 def digest_of(array: npt.NDArray[Any]) -> bytes:
-    """SHA-256 of the array's dtype, shape and little-endian bytes (32 bytes)."""
+    """Return the SHA-256 of the array's dtype, shape and little-endian bytes (32 bytes)."""
     contiguous = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
     header = f"{contiguous.dtype.str}{contiguous.shape}".encode()
     return hashlib.sha256(header + contiguous.tobytes()).digest()

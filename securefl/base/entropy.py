@@ -1,9 +1,9 @@
-"""Secret randomness: from the operating system, or (tests only) from a seed.
+"""Secret randomness from the operating system or, in tests only, from a seed.
 
-Keys, masks, shares, nonces, noise and stochastic rounding all draw from an ``Entropy``. The core receives it
-as an argument and never reaches for a generator of its own. ``child`` names what the bytes are for; with the
-operating system's generator the name has no effect, with seeded entropy it makes each draw independent of the
-order in which the others happen, so that a run over a network and a simulation draw the same values.
+Keys, masks, shares, nonces, noise and stochastic rounding draw from an ``Entropy`` that the core receives as
+an argument. ``child`` names the purpose of the bytes. The operating system's generator ignores the name. With
+seeded entropy the name makes each draw independent of the order of the others, so a run over a network and a
+simulation draw the same values.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Entropy(Protocol):
 
     @property
     def insecure(self) -> bool:
-        """Whether anybody who knows a seed can predict the output."""
+        """True if the seed predicts the output."""
         ...
 
     def child(self, *labels: str | int) -> Entropy:
-        """A source for one named purpose."""
+        """Return a source for one named purpose."""
         ...
 
     def draw(self, size: int) -> bytes:
-        """``size`` fresh bytes. Two calls never return the same bytes on purpose."""
+        """Return ``size`` fresh bytes."""
         ...
 
 
@@ -38,18 +38,18 @@ class OsEntropy:
     insecure = False
 
     def child(self, *_labels: str | int) -> OsEntropy:
-        """Itself: the operating system needs no names."""
+        """Return this source; the operating system needs no names."""
         return self
 
     def draw(self, size: int) -> bytes:
-        """``size`` bytes from the operating system."""
+        """Return ``size`` bytes from the operating system."""
         return os.urandom(size)
 
 
 class InsecureSeededEntropy:
-    """Reproducible bytes for tests, replay and simulation. INSECURE: whoever knows the seed knows everything.
+    """Reproducible bytes for tests, replay and simulation. INSECURE: the seed predicts all of them.
 
-    The stream of one child is SHAKE-256 over (domain, path of labels, counter); paths are length-prefixed, so
+    The stream of a child is SHAKE-256 over (domain, path of labels, counter). Paths are length-prefixed, so
     ``child("ab", "c")`` and ``child("a", "bc")`` differ.
     """
 
@@ -67,7 +67,7 @@ class InsecureSeededEntropy:
         return "InsecureSeededEntropy(...)"
 
     def child(self, *labels: str | int) -> InsecureSeededEntropy:
-        """The source named by this one's path and ``labels``; the same name always gives the same stream."""
+        """Return the source named by this path and ``labels``; equal names give equal streams."""
         node = hashlib.sha256(self._path)
         for label in labels:
             raw = f"{type(label).__name__}:{label}".encode()
@@ -77,6 +77,6 @@ class InsecureSeededEntropy:
         return child
 
     def draw(self, size: int) -> bytes:
-        """The next ``size`` bytes of this source's stream."""
+        """Return the next ``size`` bytes of this source's stream."""
         self._calls += 1
         return hashlib.shake_256(self._path + self._calls.to_bytes(8, "big")).digest(size)

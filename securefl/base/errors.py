@@ -1,6 +1,6 @@
-"""Error classes by whose fault it is: ours, a peer's, the configuration's, or the environment's.
+"""Error classes by cause: our own code, a peer, the configuration or the environment.
 
-Every error that leaves securefl carries one line for a person: what, why and, where there is one, the remedy.
+Every error of securefl carries one line for a person: the fault, its reason and, if there is one, the remedy.
 """
 
 from typing import Final
@@ -8,19 +8,19 @@ from typing import Final
 EXIT_EXPECTED: Final = 0
 """Exit code: the run ended as its scenario expects."""
 EXIT_UNEXPECTED: Final = 1
-"""Exit code: the run ended, but not as its ``[[expect]]`` entries say."""
+"""Exit code: the run ended, but missed an ``[[expect]]`` entry."""
 EXIT_REFUSED: Final = 2
-"""Exit code: the configuration was refused before anything ran (:class:`ConfigError`)."""
+"""Exit code: the configuration was refused before the run started (:class:`ConfigError`)."""
 EXIT_ABORTED: Final = 3
-"""Exit code: the run could not be finished (:class:`RunAbortedError`). What was written stays."""
+"""Exit code: the run could not finish (:class:`RunAbortedError`). Its files remain."""
 EXIT_PAUSED: Final = 4
-"""Exit code: the run is not over; it goes on where it was once the same command is given again."""
+"""Exit code: the run has paused; the same command resumes it."""
 EXIT_DECIDE: Final = 5
-"""Exit code: a person must decide; the same command would end like this again (:class:`DecisionError`)."""
+"""Exit code: a person must decide; repeating the command ends the same way (:class:`DecisionError`)."""
 
 
 class SecureflError(Exception):
-    """Base of all errors that securefl raises on purpose; its text is one line for a person.
+    """Base of all errors that securefl raises; its text is one line for a person.
 
     >>> import securefl
     >>> try:
@@ -35,22 +35,22 @@ class SecureflError(Exception):
 
 
 class UsageError(SecureflError):
-    """We called our own code wrongly: a bug in securefl or in a program that uses it."""
+    """Wrong call of our own code: a bug in securefl or in a program that uses it."""
 
 
 class PeerError(SecureflError):
-    """A peer sent something wrong, early, late or forged. The receiver's state is unchanged."""
+    """A wrong, early, late or forged message of a peer. The receiver's state is unchanged."""
 
     def __init__(self, culprit: str, reason: str, evidence: bytes = b"") -> None:
         super().__init__(f"rejected a message of {culprit}: {reason}")
         self.culprit = culprit
         self.reason = reason
         self.evidence = evidence
-        """Encoded signed values that show the fault; empty if there are none."""
+        """Encoded signed values that prove the fault; empty if there are none."""
 
 
 class ConfigError(SecureflError):
-    """The configuration is refused before anything runs; nothing was written.
+    """A configuration refused before the run started; no file was written.
 
     ``path`` names the field (``"secure_sum.threshold"``), file or argument; ``remedy`` may be empty.
 
@@ -72,13 +72,13 @@ class ConfigError(SecureflError):
 
 
 class DecisionError(ConfigError):
-    """The process must not start before a person has decided, as about an account that was moved."""
+    """A start that needs a person's decision first, such as about a moved account."""
 
     exit_code = EXIT_DECIDE
 
 
 class RunAbortedError(SecureflError):
-    """The run cannot go on: no broker, too few parties, a full disk. Files that were written stay.
+    """A run that cannot continue: no broker, too few parties, a full disk. Its files remain.
 
     >>> import securefl
     >>> securefl.RunAbortedError("the disk is full").exit_code
@@ -87,6 +87,6 @@ class RunAbortedError(SecureflError):
 
 
 class RunHaltedError(RunAbortedError):
-    """The run cannot go on here before a person has decided, as between two servers. No restart helps."""
+    """A run that needs a person's decision, such as between two servers. A restart does not help."""
 
     exit_code = EXIT_DECIDE

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and stay once that is said."""
+"""Atomic and durable writing of files."""
 
 import contextlib
 import os
@@ -9,16 +9,16 @@ from securefl.base.errors import ConfigError
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, private: bool = False) -> None:
-    """Write a file under a temporary name beside it, and give it its name once it is whole.
+    """Write a file atomically: under a temporary name beside it, then renamed.
 
     Args:
-        path: of the file; what stood there stays until then.
+        path: of the file; an existing file stays until the rename.
         content: all of it.
-        durable: wait for the disk (fsync), for the file and for its name.
+        durable: flush file and directory entry to disk (fsync).
         private: let only the owner read it.
 
     Raises:
-        OSError: it cannot be written; nothing is left of it.
+        OSError: the write failed; the temporary file is removed.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -29,7 +29,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, private: b
                 os.fsync(file.fileno())
         partial.replace(path)
     except OSError:
-        with contextlib.suppress(OSError):  # there may be no such folder
+        with contextlib.suppress(OSError):  # the folder may not exist
             partial.unlink()
         raise
     if durable:
@@ -41,10 +41,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def append_durably(handle: int, at: int, content: bytes) -> None:
-    """Write behind the first ``at`` bytes of an open file and wait for the disk.
+    """Truncate an open file to ``at`` bytes, append ``content`` and flush it to disk.
 
     Raises:
-        OSError: it cannot be written; the file has its first ``at`` bytes.
+        OSError: the write failed; the file has its first ``at`` bytes.
     """
     try:
         os.ftruncate(handle, at)
@@ -61,10 +61,10 @@ def append_durably(handle: int, at: int, content: bytes) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path, remedy: str = "") -> Iterator[None]:
-    """Refuse ``path`` with one line if it cannot be read within.
+    """Turn read errors of ``path`` within the block into one line.
 
     Raises:
-        ConfigError: it cannot be read, or is not text in its encoding.
+        ConfigError: the file cannot be read, or is not text in its encoding.
     """
     try:
         yield
@@ -75,7 +75,7 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """Return the content of a file; None if there is none.
+    """Return the content of a file, or None if it does not exist.
 
     Raises:
         ConfigError: it cannot be read.
@@ -88,10 +88,10 @@ def read_if_there(path: Path) -> bytes | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder.
+    """Flush the entries of a folder to disk.
 
     Raises:
-        OSError: it does not take them.
+        OSError: the disk does not accept them.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:

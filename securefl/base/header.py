@@ -1,7 +1,7 @@
-"""Header of a run: sentences by the line that they concern, at most eight short lines, and all of them.
+"""Header of a run: at most eight short lines of sentences, and an explanation with all sentences.
 
-A feature or a scenario table states its sentences itself. A sentence has a short form for the header, unless
-only the explanation has it. A short form that begins with a word in capitals is a warning.
+A feature or a scenario table states its own sentences. A sentence has a short form for the header, unless it
+is for the explanation only. A short form that begins with a word in capitals is a warning.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from securefl.base import text
 
 WIDTH: Final = 100
-"""Most characters of a header line."""
+"""Largest number of characters of a header line."""
 LINES: Final = ("run", "server", "tolerance", "faults", "privacy", "limits", "seed", "end")
-"""Lines of the header, in their order."""
+"""Lines of the header, in order."""
 
 
 class Sentence(NamedTuple):
@@ -28,12 +28,12 @@ class Sentence(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """The sentence of the explanation."""
+        """Sentence for the explanation."""
         return ": ".join(filter(None, self[1:]))
 
     @property
     def warns(self) -> bool:
-        """True if a reader has to act on it, or to know it."""
+        """True if a reader must act on the fact or know it."""
         return self.short[:2].isupper()
 
 
@@ -53,7 +53,7 @@ class RunHeader(NamedTuple):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """At most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
+        """Header: at most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
         shown = ((label, _shorts(found)) for label, found in self._by_line())
         return tuple(_fit_line(label, shorts) for label, shorts in shown if shorts)
 
@@ -76,7 +76,7 @@ def _shorts(found: list[Sentence]) -> list[str]:
 
 
 def _fit_line(label: str, shorts: list[str]) -> str:
-    """Return a line with as many of ``shorts`` as fit, and the number of the others."""
+    """Return a line with as many of ``shorts`` as fit, and the number of those left out."""
     for left in range(len(shorts)):
         rest = [f"{left} more (--explain)"] if left else []
         line = f"{label}: {'; '.join((*shorts[: len(shorts) - left], *rest))}"

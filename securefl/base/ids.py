@@ -7,23 +7,26 @@ PartyId = NewType("PartyId", str)
 RunId = NewType("RunId", str)
 
 SERVER = PartyId("server")
-"""The sender name of the server. No party may carry it."""
+"""Sender name of the server. No party may have it."""
 
 DEALER = PartyId("dealer")
-"""The sender name of the dealer of validated sums, where a run has one. No party may carry it."""
+"""Sender name of the dealer of validated sums, in runs that have one. No party may have it."""
 
 EVERYONE = PartyId("*")
-"""The recipient name of a message to all parties."""
+"""Recipient name of a message to all parties."""
 
 RESERVED = frozenset({SERVER, "all", "observer"})
-"""Names with a meaning of their own in topics and access rules. No party may carry one."""
+"""Names with a meaning in topics and access rules. No party may have one."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-"""What a party or run may be called: safe in an MQTT topic, a file name and a terminal."""
+"""Pattern of a party's or run's name: safe in an MQTT topic, a file name and a terminal."""
 
 
 class Instance(NamedTuple):
-    """One secure sum: ``attempt`` counts from 0 and grows with each retry before the freeze (protocol.md)."""
+    """Coordinates of one secure sum.
+
+    ``attempt`` counts from 0 and grows with each retry before the freeze (protocol.md).
+    """
 
     run: RunId
     round: int
@@ -33,5 +36,5 @@ class Instance(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` may name a party or a run (and is not a reserved name)."""
+    """Return True if ``text`` may name a party or a run (and is not reserved)."""
     return NAME.fullmatch(text) is not None and text not in RESERVED

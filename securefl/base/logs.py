@@ -8,11 +8,11 @@ from typing import Final, Literal, get_args
 
 Level = Literal["debug", "info", "warning", "error"]
 VARIABLE: Final = "SECUREFL_LOG_LEVEL"
-"""Environment variable that hands the level to the processes of a run."""
+"""Environment variable that passes the level to the processes of a run."""
 
 
 def log_of(name: str) -> logging.Logger:
-    """Return the log ``securefl.name``; it prints nothing before a level is set."""
+    """Return the logger ``securefl.name``; it prints nothing until a level is set."""
     root = logging.getLogger("securefl")
     if not root.handlers:
         root.addHandler(logging.NullHandler())
@@ -20,13 +20,13 @@ def log_of(name: str) -> logging.Logger:
 
 
 def set_level(level: Level) -> None:
-    """Log from this level on, in this process and in those that it starts."""
+    """Log from this level on, in this process and in its child processes."""
     os.environ[VARIABLE] = level
     apply_level()
 
 
 def apply_level() -> None:
-    """Log from the level of the environment on; without one, or with another word, nothing is logged."""
+    """Apply the level of the environment; with none, or an unknown one, log nothing."""
     level = os.environ.get(VARIABLE, "")
     log = logging.getLogger("securefl")
     if level not in get_args(Level) or any(isinstance(one, logging.StreamHandler) for one in log.handlers):

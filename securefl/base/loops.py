@@ -1,4 +1,4 @@
-"""Coroutines from code that is not one, in a notebook, too."""
+"""Coroutines called from synchronous code, also in a notebook."""
 
 import asyncio
 import contextlib
@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 ResultT = TypeVar("ResultT")
 
 _LONGEST_WAIT = 0.5
-"""Seconds after which an interrupt is noticed at the latest."""
+"""Seconds until an interrupt is noticed, at most."""
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Its result, or what it raises. Where a loop runs in this thread, as in Jupyter, in another thread.
+    """Run a coroutine and return its result; in another thread if this one runs a loop, as in Jupyter.
 
     An interrupt cancels it there, too.
     """
@@ -44,7 +44,7 @@ def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     try:
         # Not an executor: it loses a thread whose start is interrupted, and does not wait for it.
         thread.start()
-        # A signal that comes just before a wait begins does not end it: Python sees it when the wait does.
+        # A signal just before a wait does not end it: Python handles it after the wait.
         while not result.done():
             wait([result], timeout=_LONGEST_WAIT)
         return result.result()

@@ -1,4 +1,4 @@
-"""Conversions of users' numbers to other dtypes: exact, or refused."""
+"""Exact conversions of users' numbers to other dtypes; inexact ones are refused."""
 
 import numbers
 from decimal import Decimal
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from securefl.base.arrays import F64
 
 EXACT_INTEGERS: Final = 1 << 53
-"""All whole numbers up to here are numbers of 64-bit floating point, and not all beyond."""
+"""Largest bound up to which f64 represents all whole numbers."""
 
 WORST_ROUNDING: Final = 1e-3
-"""Share of a column's standard deviation that rounding to 32 bits may take."""
+"""Share of a column's standard deviation that rounding to f32 may take."""
 
 _KINDS: Final = {
     "S": "text",
@@ -26,22 +26,22 @@ _KINDS: Final = {
 
 
 class NarrowingError(ValueError):
-    """Values that another dtype does not hold; the text says which, for the end of a sentence."""
+    """Values that another dtype does not represent; the text names them, for the end of a sentence."""
 
 
 def exact_f64(values: Any) -> F64:
-    """Return a user's numbers as f64, in their shape; a copy. What is missing (None, pandas' NA) is NaN.
+    """Return a copy of a user's numbers as f64, in their shape. Missing values (None, pandas' NA) become NaN.
 
     Raises:
-        NarrowingError: text, dates, complex numbers, or a whole number that f64 does not hold.
-        TypeError, ValueError: no numbers at all.
+        NarrowingError: text, dates, complex numbers, or a whole number that f64 does not represent.
+        TypeError, ValueError: the values are not numbers.
     """
     found = np.asarray(values)
     if found.dtype.kind in _KINDS:
         raise NarrowingError(f"{_KINDS[found.dtype.kind]}, not numbers")
     if found.dtype.kind == "O":
         _check_objects(found)
-    # A tensor warns if numpy asks it for a copy; pandas makes NaN of its own NA.
+    # A tensor warns if numpy copies it; pandas converts its own NA to NaN.
     wide: F64 = np.array(values if found.dtype.kind == "O" else found, dtype=np.float64)
     if found.dtype.kind in "iu" and found.dtype.itemsize == wide.dtype.itemsize:
         beyond = np.greater(found, EXACT_INTEGERS)
@@ -57,20 +57,21 @@ def exact_f64(values: Any) -> F64:
 
 
 def check_whole(whole: int | Decimal) -> None:
-    """Refuse a whole number that f64 does not hold.
+    """Check that f64 represents a whole number.
 
     Raises:
-        NarrowingError: an identifier, as a rule: its neighbours would become the same number.
+        NarrowingError: it does not. Such a number is usually an identifier, and its neighbours would become
+            equal to it.
     """
     if not -EXACT_INTEGERS <= whole <= EXACT_INTEGERS and int(float(whole)) != whole:
         raise NarrowingError(f"{whole}, which no 64-bit floating-point number is")
 
 
 def check_f32(wide: npt.NDArray[Any], narrow: npt.NDArray[np.float32]) -> None:
-    """Refuse numbers whose differences 32 bits do not hold, such as seconds since 1970.
+    """Check that f32 keeps the differences of numbers; it does not for seconds since 1970.
 
     Args:
-        wide: ``(n, ...)``; each column of a table by itself, any other shape as a whole.
+        wide: ``(n, ...)``; a table is checked column by column, any other shape as a whole.
         narrow: the same numbers, rounded, all finite.
 
     Raises:

@@ -15,9 +15,9 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterMeans:
-    """Means of the opened sums of one reclustering, one row for each of c >= 1 clusters: input of a rule.
+    """Input of a rule: means of the opened sums of one reclustering, one row for each of c >= 1 clusters.
 
-    A rule reads the arrays and does not write to them.
+    A rule must not write to the arrays.
 
     Raises:
         UsageError: wrong dtypes or shapes, no cluster, a value that is not finite, a weight that is not
@@ -39,13 +39,13 @@ class ClusterMeans:
     noise_std: float = 0.0
     """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
     reference: F64 | None = None
-    """f64 ``(d,)``, the previous aggregate, for rules with a memory; None before the first."""
+    """f64 ``(d,)``, previous aggregate, for rules with a memory; None before the first."""
     server_gradient: F64 | None = None
-    """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that need
-    it. It points uphill: an honest mean has, on average, a negative product with it."""
+    """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that
+    need it. It points uphill: an honest mean has, on average, a negative inner product with it."""
     trust: F64 | None = None
-    """f64 ``(c,)``, what each cluster's members have earned so far, this round included, for the rule that
-    remembers it (:mod:`securefl.methods.robust.rules.inner_product`); None for this round alone."""
+    """f64 ``(c,)``, trust of each cluster's members up to this round, for the rule with such a memory
+    (:mod:`securefl.methods.robust.rules.inner_product`); None for this round alone."""
 
     def __post_init__(self) -> None:
         expect(self.means, "means", np.float64, (None, None))
@@ -81,7 +81,7 @@ class ClusterMeans:
         """Return the gradient of the server's own data, f64 ``(d,)``.
 
         Raises:
-            UsageError: the stack has none. A scenario with such a rule and no server data is refused at load.
+            UsageError: the stack has none. The loader refuses a scenario with such a rule and no server data.
         """
         if self.server_gradient is None:
             raise UsageError("this rule needs a gradient of the server's own data")
@@ -97,7 +97,7 @@ def _check(vector: F64 | None, name: str, length: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregationResult:
-    """Output of a rule: one vector for all clusters, and the clusters that are in it.
+    """Output of a rule: one vector for all clusters, and the clusters that it used.
 
     >>> import numpy as np, securefl
     >>> result = securefl.AggregationResult(np.zeros(3), kept=np.array([True, False]))
@@ -108,9 +108,9 @@ class AggregationResult:
     vector: F64
     """f64 ``(d,)``, parameters' own unit."""
     kept: Kept
-    """bool ``(c,)``, which clusters the rule used; each rule's docstring says what that means for it."""
+    """bool ``(c,)``, True for each cluster that the rule used; each rule's docstring defines "used"."""
 
 
 def everyone(stack: ClusterMeans) -> Kept:
-    """The ``kept`` of a rule that leaves out no cluster."""
+    """Return the ``kept`` of a rule that uses every cluster."""
     return np.ones(stack.clusters, dtype=np.bool_)

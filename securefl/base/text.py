@@ -1,4 +1,4 @@
-"""Formatting of lines for people: counts, percentages, times, names; paths that stay on a machine."""
+"""Formatting of text for people: counts, percentages, times, names, and paths without folders."""
 
 import difflib
 import math
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
-"""The folders of a path, up to the last part; not those of a URL."""
+"""Folders of a path before its last part; URLs do not match."""
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -17,7 +17,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def percent(probability: float) -> str:
-    """Three digits near 0 and near 1, where the difference matters."""
+    """Return a percentage with three digits near 0 and near 1."""
     if 0 < probability < 1e-4:
         return f"{probability:.1e}"
     if 1 - 1e-4 < probability < 1:
@@ -35,12 +35,12 @@ def chance(probability: float) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Return ``text`` with the last part of each path alone: folders are this machine's own affair."""
+    """Return ``text`` with only the last part of each path: folders are private to this machine."""
     return _FOLDERS.sub("", text)
 
 
 def printable(text: str, limit: int = 160) -> str:
-    """``text`` on one line, without control characters: reasons may quote what a peer sent."""
+    """Return ``text`` on one line without control characters: reasons may quote a peer's message."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
@@ -51,19 +51,19 @@ def spaced(name: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """``1 sum``, ``2 sums``."""
+    """Return a count such as ``1 sum`` or ``2 sums``, with thousands separators."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def list_of(names: Iterable[str], limit: int = 8) -> str:
-    """``p00, p01 and 3 more``."""
+    """Return a list such as ``p00, p01 and 3 more``."""
     names = [printable(name, 32) for name in names]
     shown, rest = names[:limit], len(names) - limit
     return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
 def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
-    """Return the name that a misspelt or shortened word stands for; None if no name is close.
+    """Return the name that a misspelt or shortened word means; None if no name is close.
 
     In this order: a prefix (the shortest name), prefixes of all words of a name (``trmean`` or ``tm`` for
     ``trimmed-mean``), the most similar spelling.
@@ -87,12 +87,12 @@ def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
 def refuse_attribute(
     module: str, names: Sequence[str], elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module, which names the attribute that a misspelt one stands for.
+    """Return a module's ``__getattr__`` that raises with the closest attribute.
 
     Args:
         module: its name.
         names: its attributes.
-        elsewhere: by attribute of other modules, its whole name.
+        elsewhere: full names of attributes of other modules, by attribute.
     """
 
     def refuse(name: str) -> NoReturn:
@@ -108,7 +108,7 @@ def _words(name: str) -> list[str]:
 
 
 def _abbreviates(letters: str, words: Sequence[str]) -> bool:
-    """Return True if ``letters`` are a beginning of each word, one after the other."""
+    """Return True if ``letters`` are a prefix of each word, concatenated."""
     if not words:
         return not letters
     sizes = range(1, len(words[0]) + 1)
@@ -116,7 +116,7 @@ def _abbreviates(letters: str, words: Sequence[str]) -> bool:
 
 
 def seconds(number: float) -> str:
-    """``3.2 s``, ``2 min 05 s``, ``1 h 02 min``."""
+    """Return a time such as ``3.2 s``, ``2 min 05 s``, ``1 h 02 min``."""
     if number < 60:
         return f"{number:.1f} s"
     minutes, rest = divmod(round(number), 60)
@@ -125,10 +125,10 @@ def seconds(number: float) -> str:
 
 
 def rate(fraction: float | None) -> str:
-    """``96.1 %``; a dash where there is nothing to show."""
+    """Return a percentage such as ``96.1 %``, or a dash if there is none."""
     return "-" if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:.1f} %"
 
 
 def digits(value: float | None) -> str:
-    """Three of them, ``0.0961``; a dash where there is nothing to show."""
+    """Return three digits such as ``0.0961``, or a dash if there is no value."""
     return "-" if value is None else f"{value:.3g}"

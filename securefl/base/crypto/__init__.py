@@ -1,4 +1,4 @@
-"""The hazardous layer: identities, key agreement, AEAD boxes, mask streams, Shamir shares."""
+"""Hazardous primitives: identities, key agreement, AEAD boxes, mask streams, Shamir shares."""
 
 import lazy_loader
 

@@ -2,16 +2,16 @@
 
 Hazards:
 
-- A raw X25519 output is not a uniformly random string and is never used as a key; :func:`shared_key` always
-  goes through HKDF.
-- The context must bind everything that both ends have to agree on (instance, key list, model digest, ...) and
-  with it both public keys: X25519 alone does not bind them, several public keys lead to the same shared
+- A raw X25519 output is not uniformly random and must not be used as a key; :func:`shared_key` always applies
+  HKDF.
+- The context must bind everything that both ends have to agree on (instance, key list, model digest, ...),
+  including both public keys. X25519 alone does not bind them: several public keys lead to the same shared
   secret.
-- Public keys of low order force the shared secret to zero. They are refused (RFC 7748, section 6.1), here as
-  ``BadKeyError``; the caller knows whose key it was.
-- A key pair serves one purpose and one attempt (protocol.md, step 3). Nothing here can check that.
+- Public keys of low order force the shared secret to zero. They are rejected (RFC 7748, section 6.1) with
+  ``BadKeyError``; the caller knows the owner of the key.
+- A key pair serves one purpose and one attempt (protocol.md, step 3). This module cannot check that.
 - Python cannot wipe ``bytes``: a private key stays in memory until its page is reused. Short-lived keys limit
-  the loss, they do not prevent it.
+  the loss but do not prevent it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOW_ORDER = frozenset(
 
 
 class BadKeyError(SecureflError):
-    """A public key cannot be used: wrong length or low order (whoever published it is at fault)."""
+    """Unusable public key: wrong length or low order. Its publisher is at fault."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,12 +58,12 @@ class KeyPair:
 
     @classmethod
     def generate(cls, entropy: Entropy) -> KeyPair:
-        """A fresh pair; the private key is 32 bytes drawn from ``entropy``."""
+        """Generate a fresh pair; the private key is 32 bytes drawn from ``entropy``."""
         return cls.from_private(entropy.draw(KEY_BYTES))
 
     @classmethod
     def from_private(cls, private: bytes) -> KeyPair:
-        """The pair that belongs to a private key (a reconstructed one, for instance).
+        """Return the pair of a private key, such as a reconstructed one.
 
         Raises:
             UsageError: the private key is not 32 bytes long.
@@ -71,7 +71,7 @@ class KeyPair:
         return cls(private, _private_key(private).public_key().public_bytes_raw())
 
     def agree(self, peer_public: bytes, context: bytes, *labels: str) -> tuple[bytes, ...]:
-        """One agreement, a key for each label: what :func:`shared_key` gives, for a pair that is used often.
+        """Agree with a peer and derive a key for each label; like :func:`shared_key`, for a pair used often.
 
         Raises:
             BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
@@ -84,16 +84,16 @@ class KeyPair:
 
     @cached_property
     def _own(self) -> X25519PrivateKey:
-        # The library computes the public key each time that it reads a private one, which costs as much as an
+        # The library computes the public key whenever it reads a private one, which costs as much as an
         # agreement.
         return _private_key(self.private)
 
 
 def shared_key(private: bytes, peer_public: bytes, label: str, context: bytes) -> bytes:
-    """The 32-byte key that both ends of an agreement derive for one purpose.
+    """Return the 32-byte key that both ends of an agreement derive for one purpose.
 
     X25519 of the two keys, then :func:`derive_key`. Both ends pass the same ``label`` and ``context``, so the
-    context must not depend on who computes it (name the two parties in sorted order).
+    context must not depend on the caller (name the two parties in sorted order).
 
     Raises:
         BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
@@ -103,12 +103,12 @@ def shared_key(private: bytes, peer_public: bytes, label: str, context: bytes) -
 
 
 def check_public(public: bytes) -> None:
-    """Refuse a public key that no agreement could use, when it arrives rather than when it is needed.
+    """Reject an unusable public key on arrival, before an agreement needs it.
 
     Raises:
         BadKeyError: wrong length or low order.
     """
-    # An agreement would tell, too, at a hundred times the price. Clamped scalars are multiples of the
+    # An agreement would also detect it, at a hundred times the cost. Clamped scalars are multiples of the
     # cofactors 8 and 4 and not of the large prime orders, so exactly the points of low order lead to zero.
     if len(public) != KEY_BYTES:
         raise BadKeyError(f"an X25519 public key has {KEY_BYTES} bytes, not {len(public)}")
@@ -117,10 +117,10 @@ def check_public(public: bytes) -> None:
 
 
 def derive_key(secret: bytes, label: str, context: bytes) -> bytes:
-    """A 32-byte key from a secret: HKDF-SHA256, no salt, info = encode("securefl/1", label, context).
+    """Derive a 32-byte key: HKDF-SHA256, no salt, info = encode("securefl/1", label, context).
 
-    Two derivations from one secret are independent as soon as label or context differ. ``secret`` must hold
-    at least 32 bytes and 128 bits of entropy: HKDF does not slow down guessing.
+    Two derivations from one secret are independent if label or context differ. ``secret`` must hold at least
+    32 bytes and 128 bits of entropy: HKDF does not slow down guessing.
 
     Raises:
         UsageError: the secret is shorter than 32 bytes.
@@ -137,7 +137,7 @@ def _exchange(own: X25519PrivateKey, peer_public: bytes) -> bytes:
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(peer_public))
     except ValueError:
-        # The library refuses an all-zero secret, in constant time, by this error.
+        # The library raises this error for an all-zero secret, in constant time.
         raise BadKeyError("the X25519 public key has low order") from None
 
 

@@ -3,13 +3,12 @@
 Hazards:
 
 - The nonce is 96 random bits, so one key is for at most 2^32 boxes (SP 800-38D, section 8.3). Keys here live
-  for one secure sum or for one sealed message, far below that.
-- GCM does not commit to its key: a box may open under two keys that its maker chose together. Nothing may be
-  concluded from "it opened" beyond "somebody who knows this key made it"; who that is, the signed envelope
-  says.
+  for one secure sum or one sealed message, far below that limit.
+- GCM does not commit to its key: a box may open under two keys that its maker chose together. An opened box
+  proves only that a holder of the key made it; the signed envelope identifies that holder.
 - A box hides content, not length.
-- ``associated`` must name the box's place (instance, sender, recipient, purpose), or an honest box can be
-  moved.
+- ``associated`` must identify the box's use (instance, sender, recipient, purpose); otherwise an honest box
+  can be moved.
 """
 
 from cryptography.exceptions import InvalidTag
@@ -22,13 +21,13 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
 OVERHEAD = NONCE_BYTES + TAG_BYTES
-"""How many bytes longer a box is than its plaintext."""
+"""Number of bytes that a box is longer than its plaintext."""
 
 
 class BoxError(SecureflError):
-    """A box does not open: cut off, altered, moved to another context, or made under another key.
+    """Box that does not open: cut off, altered, moved to another context, or made under another key.
 
-    The text never says which, so that nobody can use the answer as an oracle.
+    The text does not distinguish these cases, so that the answer is not an oracle.
     """
 
     def __init__(self) -> None:
@@ -49,11 +48,11 @@ def seal_box(key: bytes, plaintext: bytes, associated: bytes, entropy: Entropy) 
 
 
 def open_box(key: bytes, box: bytes, associated: bytes) -> bytes:
-    """The plaintext of a box that :func:`seal_box` made with the same ``key`` and ``associated``.
+    """Decrypt a box that :func:`seal_box` made with the same ``key`` and ``associated``.
 
     Raises:
-        BoxError: anything is wrong with the box; the caller knows who sent it and turns this into a
-        PeerError. UsageError: the key is not 32 bytes long.
+        BoxError: the box does not open; the caller knows its sender and raises a PeerError.
+        UsageError: the key is not 32 bytes long.
     """
     cipher = _cipher(key)
     if len(box) < OVERHEAD:

@@ -1,10 +1,9 @@
-"""Long-term identities: an Ed25519 key that signs (RFC 8032) and an X25519 key that others seal messages to.
+"""Long-term identities: an Ed25519 key for signatures (RFC 8032) and an X25519 key for sealed messages.
 
-Two keys, because one key for two algorithms has no proof of safety. A sealed message is made under a fresh
-ephemeral key: ephemeral X25519 with the recipient's sealing key, HKDF-SHA256 bound to both public keys and
-the caller's context, AES-256-GCM. The sender stays anonymous at this layer (the envelope's signature names
-it). There is no forward secrecy towards the recipient: who takes its private file later, opens recorded
-boxes.
+Two keys, because one key for two algorithms has no security proof. A message is sealed under a fresh
+ephemeral key: X25519 with the recipient's sealing key, HKDF-SHA256 bound to both public keys and the caller's
+context, AES-256-GCM. The sender is anonymous at this layer (the envelope's signature names it). There is no
+forward secrecy towards the recipient: a thief of its private file can open recorded boxes.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from securefl.base.ids import SERVER, PartyId, is_name
 
 KEY_BYTES = 32
 SEAL_OVERHEAD = KEY_BYTES + boxes.OVERHEAD
-"""How many bytes longer a sealed message is than its plaintext."""
+"""Number of bytes that a sealed message is longer than its plaintext."""
 _SEAL_LABEL = "seal"
 _FIELD = 2**255 - 19
 
 
 @dataclass(frozen=True)
 class PublicIdentity:
-    """The public part of an identity, of a party or the server: its name and two 32-byte public keys.
+    """Public part of an identity, of a party or the server: its name and two 32-byte public keys.
 
     Raises:
-        UsageError: no valid name, or a key is not 32 bytes long (readers of files check before they build
-        one).
+        UsageError: the name is invalid, or a key is not 32 bytes long (readers of files check both earlier).
     """
 
     name: PartyId
@@ -48,7 +46,7 @@ class PublicIdentity:
         return f"PublicIdentity({self.name!r}, {self.fingerprint()})"
 
     def verify(self, message: bytes, signature: bytes) -> bool:
-        """Whether this identity signed exactly these bytes; False too for a signature of another length."""
+        """Return True if this identity signed exactly these bytes; False also for a wrong length."""
         if self._verifier is None:
             return False
         try:
@@ -58,7 +56,7 @@ class PublicIdentity:
         return True
 
     def seal(self, plaintext: bytes, context: bytes, entropy: Entropy) -> bytes:
-        """Encrypt so that only this identity can open it, and only with the same ``context``.
+        """Encrypt for this identity only; opening needs the same ``context``.
 
         Returns:
             Ephemeral public key (32 bytes), then a box: ``SEAL_OVERHEAD`` bytes more than the plaintext.
@@ -76,7 +74,7 @@ class PublicIdentity:
         return ephemeral.public + boxes.seal_box(key, plaintext, context, entropy)
 
     def has_weak_key(self) -> bool:
-        """Whether a key has low order: anybody could open what is sealed to it, or forge for it.
+        """Return True if a key has low order: any party could open its messages or forge its signatures.
 
         An Ed25519 point maps to the X25519 point u = (1 + y) / (1 - y) of the same order (RFC 7748, 4.1), so
         one test serves both keys.
@@ -91,11 +89,11 @@ class PublicIdentity:
         return False
 
     def fingerprint(self) -> str:
-        """Short hex text by which people compare two copies: 80 bits over the name and both keys.
+        """Return a short hex text for people to compare two copies: 80 bits over the name and both keys.
 
         80 bits withstand a search for a second identity with a given fingerprint. They do not withstand one
-        party that looks for two identities of its own with equal fingerprints; the roster digest, at full
-        length, is what the protocol relies on.
+        party that searches for two identities of its own with equal fingerprints; the protocol relies on the
+        roster digest at full length.
         """
         text = labels.digest("fingerprint", self.name, self.verify_key, self.seal_key).hex()[:20]
         return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
@@ -110,7 +108,7 @@ class PublicIdentity:
 
 @dataclass(frozen=True, repr=False)
 class Identity:
-    """A name with its two private keys, 32 bytes each. Stays with its owner; never logged, never sent."""
+    """Name with its two private keys, 32 bytes each. Never logged, never sent to a peer."""
 
     name: PartyId
     signing_key: bytes = field(repr=False)
@@ -121,31 +119,31 @@ class Identity:
 
     @classmethod
     def generate(cls, name: PartyId, entropy: Entropy) -> Identity:
-        """A fresh identity; each private key is 32 bytes drawn from ``entropy``."""
+        """Generate a fresh identity; each private key is 32 bytes drawn from ``entropy``."""
         return cls(name, entropy.draw(KEY_BYTES), entropy.draw(KEY_BYTES))
 
     def __repr__(self) -> str:
         return f"Identity({self.name!r}, {self.public.fingerprint()})"
 
     def __reduce__(self) -> tuple[type[Identity], tuple[PartyId, bytes, bytes]]:
-        # For the pipe from a launcher to the process that the identity is for; what is derived stays here.
+        # For the pipe from a launcher to the identity's process; cached values are not sent.
         return Identity, (self.name, self.signing_key, self.sealing_key)
 
     @cached_property
     def public(self) -> PublicIdentity:
-        """The part that others need."""
+        """Public part of the identity."""
         verify_key = self._signer.public_key().public_bytes_raw()
         return PublicIdentity(self.name, verify_key, agreement.KeyPair.from_private(self.sealing_key).public)
 
     def sign(self, message: bytes) -> bytes:
-        """The Ed25519 signature of ``message`` (64 bytes); the caller has put a label into the message."""
+        """Return the Ed25519 signature of ``message`` (64 bytes); the message must contain a label."""
         return self._signer.sign(message)
 
     def open_sealed(self, box: bytes, context: bytes) -> bytes:
-        """The plaintext of a message sealed to this identity with the same ``context``.
+        """Decrypt a message sealed to this identity with the same ``context``.
 
         Raises:
-            BoxError: cut off, altered, sealed to somebody else or in another context.
+            BoxError: cut off, altered, sealed to another identity or in another context.
         """
         if len(box) < SEAL_OVERHEAD:
             raise BoxError

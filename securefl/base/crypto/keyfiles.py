@@ -1,9 +1,9 @@
-"""Key files: small TOML texts that people can read, compare and mail (the public ones).
+"""Key files: small TOML texts that people can read, compare and, if public, mail.
 
-Three kinds, told apart by their ``kind`` field, so that a private file is never taken for a public one. Keys
-are 64 lower-case hex digits. A private file holds the public keys as well, and both must match. Nothing is
-overwritten: an empty file takes the name first, then the whole content is renamed over it. A crash between
-the two leaves the empty file, which every reader refuses.
+The ``kind`` field distinguishes the three kinds, so that a private file is never read as a public one. Keys
+are 64 lower-case hex digits. A private file also holds the public keys, and both must match. No file is
+overwritten: an empty file reserves the name, then the whole content is renamed over it. A crash in between
+leaves the empty file, which every reader refuses.
 """
 
 import os
@@ -34,7 +34,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_identity(path: Path, identity: Identity) -> None:
-    """Write a private identity, readable by its owner only (mode 0600). Never replaces a file.
+    """Write a private identity, readable by its owner only (mode 0600). Never replace a file.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -52,12 +52,11 @@ def write_identity(path: Path, identity: Identity) -> None:
 
 
 def read_identity(path: Path) -> Identity:
-    """The identity in a private file.
+    """Read the identity in a private file.
 
     Raises:
-        ConfigError: unreadable, readable by others than its owner, of another kind, wrong field, or private
-        and
-            public keys that do not belong together.
+        ConfigError: unreadable, readable by other users, of another kind, with a wrong field, or with private
+            and public keys that do not match.
     """
     fields = _read(
         path, _PRIVATE, {"name", "signing_key", "sealing_key", "verify_key", "seal_key"}, secret=True
@@ -75,7 +74,7 @@ def read_identity(path: Path) -> Identity:
 
 
 def write_public(path: Path, public: PublicIdentity) -> None:
-    """Write the public half, to be given to whoever makes the roster. Never replaces a file.
+    """Write the public half, for the maker of the roster. Never replace a file.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -85,16 +84,16 @@ def write_public(path: Path, public: PublicIdentity) -> None:
 
 
 def read_public(path: Path) -> PublicIdentity:
-    """The identity in a public file.
+    """Read the identity in a public file.
 
     Raises:
-        ConfigError: unreadable, of another kind, or a wrong field.
+        ConfigError: unreadable, of another kind, or with a wrong field.
     """
     return _public(path, _read(path, _PUBLIC, {"name", "verify_key", "seal_key"}))
 
 
 def write_roster(path: Path, roster: Roster) -> None:
-    """Write a roster: the server's and all parties' public identities. Never replaces a file.
+    """Write a roster: the public identities of the server and all parties. Never replace a file.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -109,10 +108,11 @@ def write_roster(path: Path, roster: Roster) -> None:
 
 
 def read_roster(path: Path) -> Roster:
-    """The roster in a file.
+    """Read the roster in a file.
 
     Raises:
-        ConfigError: unreadable, of another kind, a wrong field, or not a valid roster (see :class:`Roster`).
+        ConfigError: unreadable, of another kind, with a wrong field, or not a valid roster (see
+            :class:`Roster`).
     """
     entries = _read(path, _ROSTER, {"member"})["member"]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -150,13 +150,13 @@ def _public(path: Path, fields: Mapping[str, Any]) -> PublicIdentity:
 
 
 def _table(*fields: tuple[str, str]) -> str:
-    # Values are names, kinds and hex digits: nothing that TOML would have to escape.
+    # Values are names, kinds and hex digits, which TOML need not escape.
     return "".join(f'{name} = "{value}"\n' for name, value in fields)
 
 
 def _write(path: Path, text: str, mode: int) -> None:
     try:
-        # Takes the name, or fails if anybody else has it; the empty file is replaced by the whole one below.
+        # Reserves the name, or fails if it exists; the whole file replaces the empty one below.
         os.close(os.open(path, _NEW_FILE, mode))
     except FileExistsError:
         raise ConfigError(str(path), "exists already", "choose another name or move the file away") from None

@@ -1,8 +1,8 @@
-"""One unambiguous encoding of mixed fields, for all that is hashed, bound to a key or used as context.
+"""Unambiguous encoding of mixed fields for hashes, key derivation and contexts.
 
-Plain concatenation lets two lists of fields meet in the same bytes (``"ab" + "c"``, ``"a" + "bc"``). Here
-each field carries its type and its length, so the encoding is injective, and no encoding is a proper prefix
-of another, since the number of fields comes first.
+Plain concatenation encodes two lists of fields to the same bytes (``"ab" + "c"``, ``"a" + "bc"``). Here each
+field carries its type and length, so the encoding is injective. No encoding is a proper prefix of another,
+since the number of fields comes first.
 """
 
 import hashlib
@@ -16,31 +16,31 @@ _LENGTH_BYTES = 8
 
 
 def encode(*fields: bytes | str | int) -> bytes:
-    """``fields`` as bytes that no other list of fields has.
+    """Encode ``fields`` to bytes; no other list of fields has the same encoding.
 
-    Layout: the number of fields (4 bytes), then per field a type byte (``b``, ``s`` or ``i``), its length
-    (8 bytes) and its content: the bytes, the text in UTF-8, or the integer in the shortest two's complement.
-    All numbers are big-endian. ``True`` and ``False`` are refused: they would collide with 1 and 0.
+    Layout: the number of fields (4 bytes), then per field a type byte (``b``, ``s`` or ``i``), its length (8
+    bytes) and its content: the bytes, the text in UTF-8, or the integer in the shortest two's complement. All
+    numbers are big-endian. ``True`` and ``False`` are refused: they would collide with 1 and 0.
 
     Raises:
-        UsageError: a field is of another type, or text has no UTF-8 form (a lone surrogate).
+        UsageError: a field has another type, or text has no UTF-8 form (a lone surrogate).
     """
     return b"".join((len(fields).to_bytes(4, "big"), *map(_field, fields)))
 
 
 def digest(label: str, *fields: bytes | str | int) -> bytes:
-    """SHA-256 over :func:`encode` of ``("securefl/1", label, *fields)``: 32 bytes.
+    """Return the SHA-256 over :func:`encode` of ``("securefl/1", label, *fields)``: 32 bytes.
 
-    ``label`` names the purpose (``"model"``, ``"config"``), so that equal fields hashed for two purposes
-    give unrelated digests.
+    ``label`` names the purpose (``"model"``, ``"config"``), so that equal fields hashed for two purposes have
+    unrelated digests.
     """
     return hashlib.sha256(encode(_DOMAIN, label, *fields)).digest()
 
 
 def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..., bytes]:
-    """A function f with ``f(*rest) == digest(label, *fixed, *rest)`` for ``more`` further fields.
+    """Return a function f with ``f(*rest) == digest(label, *fixed, *rest)`` for ``more`` further fields.
 
-    For digests by the thousand that begin alike: what is fixed is encoded and hashed once.
+    For thousands of digests with a common beginning, which is encoded and hashed once.
 
     Raises:
         UsageError: f is called with another number of fields.
@@ -59,7 +59,7 @@ def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..
 
 
 def _field(field: bytes | str | int) -> bytes:
-    # By exact type first: this runs tens of thousands of times in one large sum.
+    # Exact type first: this runs tens of thousands of times in one large sum.
     if type(field) is int:
         return _integer(field)
     if isinstance(field, bytes):
@@ -71,7 +71,7 @@ def _field(field: bytes | str | int) -> bytes:
     raise UsageError(f"a labelled field is bytes, str or int, not {type(field).__name__}")
 
 
-# Texts are labels and names, never secrets, and few: caching gives nothing away.
+# Texts are few, and labels and names, never secrets: caching reveals nothing.
 @lru_cache(maxsize=4096)
 def _text(text: str) -> bytes:
     try:
@@ -86,10 +86,10 @@ def _integer(number: int) -> bytes:
 
 
 def _encode_number(number: int) -> bytes:
-    # Two's complement needs a sign bit on top, and one bit less for -2^k than for 2^k, hence ~n.
+    # Two's complement needs a sign bit, and one bit less for -2^k than for 2^k, hence ~n.
     size = (((number if number >= 0 else ~number).bit_length() + 1) + 7) // 8
     return b"i" + size.to_bytes(_LENGTH_BYTES, "big") + number.to_bytes(size, "big", signed=True)
 
 
-# Coordinates: a table, and not a cache, which every round of a long run would add its number to.
+# A table for coordinates, not a cache: every round of a long run would add its number to a cache.
 _SMALL = tuple(map(_encode_number, range(1024)))

@@ -1,8 +1,8 @@
-"""A hash tree over share digests: one root pins every share, a short path proves one of them.
+"""Hash tree over share digests: one root commits to every share, a short path proves one share.
 
-With 100 members, listing the digests of all shares in every advert would cost each member 680 kB; the root
-costs 32 bytes and a path 7 hashes. Leaves and inner nodes are hashed under different labels and the root
-binds the number of leaves, so that no inner node passes for a leaf and no tree for a shorter one.
+With 100 members, listing the digests of all shares in every advert would cost each member 680 kB. The root
+costs 32 bytes and a path 7 hashes. Leaves and inner nodes are hashed under different labels, and the root
+binds the number of leaves. So an inner node cannot pass for a leaf, nor a tree for a shorter one.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def merkle_paths(leaves: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
-    """Return, per leaf, the sibling hashes from the bottom up. A node without sibling moves up unchanged."""
+    """Return the sibling hashes of each leaf, bottom up. A node without a sibling moves up unchanged."""
     level = _bottom(leaves)
     paths: list[list[bytes]] = [[] for _ in leaves]
     stride = 1
@@ -43,7 +43,7 @@ def merkle_paths(leaves: Sequence[bytes]) -> tuple[tuple[bytes, ...], ...]:
 
 
 def merkle_verify(root: bytes, leaf: bytes, index: int, count: int, path: Sequence[bytes]) -> bool:
-    """Whether ``leaf`` stands at ``index`` among the ``count`` leaves under ``root``."""
+    """Return True if ``leaf`` is at ``index`` among the ``count`` leaves under ``root``."""
     if not 0 <= index < count:
         return False
     node = hashlib.sha256(_LEAF + leaf).digest()

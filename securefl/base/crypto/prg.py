@@ -1,17 +1,17 @@
 """Mask streams: the AES-256-CTR keystream of a key, added to or subtracted from a vector over the ring.
 
 A mask is the keystream from counter zero, read as little-endian words of the ring's width (NIST SP 800-38A,
-section 6.5, with an all-zero initial counter block, big-endian counter). The whole word is used, so masks are
-uniform over the ring up to the distinguishing advantage of AES.
+section 6.5, with an all-zero initial counter block, big-endian counter). Every bit of a word is used, so
+masks are uniform over the ring up to the distinguishing advantage of AES.
 
 Hazards:
 
-- One key is for one mask. Two masks under one key cancel when subtracted, and their inputs' difference is
-  open. Keys come from :func:`securefl.base.crypto.agreement.shared_key` or ``derive_key``, bound to the
-  instance.
-- 32-bit and 64-bit masks of one key share their bytes; a key belongs to one ring as well.
-- The keystream buffer is overwritten with zeros before each function returns; copies inside the library's and
-  the operating system's caches are out of reach.
+- One key is for one mask. Two masks under one key cancel when subtracted, which reveals the difference of
+  their inputs. Keys come from :func:`securefl.base.crypto.agreement.shared_key` or ``derive_key``, bound to
+  the instance.
+- 32-bit and 64-bit masks of one key share their bytes, so a key also belongs to one ring.
+- The keystream buffer is overwritten with zeros before each function returns; copies in caches of the library
+  and the operating system are out of reach.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from securefl.base.errors import UsageError
 
 KEY_BYTES = 32
 CHUNK_BYTES = 256 * 1024
-"""Bytes of keystream made at a time: it fits the second-level cache together with the chunk of the target."""
+"""Bytes of keystream per chunk: it fits the second-level cache together with the chunk of the target."""
 
 Sign = Literal[1, -1]
 
@@ -38,15 +38,15 @@ _BLOCK_BYTES = 16
 def add_masks(target: Ring, terms: Iterable[tuple[bytes, Sign]]) -> None:
     """Add (sign 1) or subtract (-1) the masks of many keys, in place and modulo 2^32 or 2^64.
 
-    Goes chunk by chunk over all keys, so that the target is read once: 10 to 15 % faster than key by key.
+    Processes all keys chunk by chunk, so that the target is read once: 10 to 15 % faster than key by key.
 
     Args:
         target: uint32 or uint64 of shape (d,), C-contiguous and writeable.
-        terms: for each mask its key, 32 bytes, used for this one mask and nothing else, and which of the two
-            ends of a pairwise mask this is.
+        terms: key and sign of each mask. A key has 32 bytes and is used for this mask only; the sign is that
+            of this end of a pairwise mask.
 
     Raises:
-        UsageError: wrong dtype, shape, layout, key length or sign, or a key that occurs twice; the target is
+        UsageError: wrong dtype, shape, layout, key length or sign, or a repeated key; the target is
             unchanged.
     """
     _check_target(target)
@@ -54,7 +54,7 @@ def add_masks(target: Ring, terms: Iterable[tuple[bytes, Sign]]) -> None:
     if target.size == 0:
         return
     chunk_bytes = min(CHUNK_BYTES, target.nbytes)
-    # The library asks for one block less one byte of room beyond the data.
+    # The library needs one block less one byte of room beyond the data.
     buffer = bytearray(chunk_bytes + _BLOCK_BYTES - 1)
     words = np.frombuffer(buffer, dtype=target.dtype.newbyteorder("<"), count=chunk_bytes // target.itemsize)
     zeros = memoryview(_ZEROS)
@@ -73,10 +73,10 @@ def expand(key: bytes, words: int, dtype: type[np.uint32]) -> U32: ...
 @overload
 def expand(key: bytes, words: int, dtype: type[np.uint64]) -> U64: ...
 def expand(key: bytes, words: int, dtype: type[np.uint32] | type[np.uint64]) -> Ring:
-    """The mask of ``key`` itself: shape (``words``,), uint32 or uint64.
+    """Return the mask of ``key``: shape (``words``,), uint32 or uint64.
 
     Raises:
-        UsageError: another dtype, a negative length or a key that is not 32 bytes long.
+        UsageError: another dtype, a negative length, or a key that is not 32 bytes long.
     """
     if words < 0:
         raise UsageError(f"a mask cannot have {words} words")

@@ -1,7 +1,7 @@
-"""The roster: names and pinned public keys of all participants. Every signature is checked against it.
+"""Roster: names and pinned public keys of all participants, for the verification of every signature.
 
-Every party and the server read the same roster before a run; its digest goes into what they sign, so that two
-different rosters never work together by mistake.
+Every party and the server read the same roster before a run. They sign its digest, so that two different
+rosters never work together by mistake.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _REMEDY = "run keygen for each party"
 def make_identities(
     names: Iterable[PartyId], entropy: Entropy, *, with_dealer: bool = False
 ) -> tuple[dict[PartyId, Identity], Roster]:
-    """Make keys for all parties and the server in one place: for local runs, tests and simulations only.
+    """Generate all keys in one process: for local runs, tests and simulations only.
 
     Args:
         names: of the parties.
-        entropy: the root of the run's randomness; each identity draws from a child of its own.
-        with_dealer: whether there is a dealer of validated sums, too.
+        entropy: root of the run's randomness; each identity draws from its own child.
+        with_dealer: True for a run with a dealer of validated sums.
 
     Returns:
-        The identities, the server's and the dealer's included, and the roster of their public halves.
+        The identities, including the server's and the dealer's, and the roster of their public halves.
     """
     parties = tuple(names)
     roles = (SERVER, DEALER) if with_dealer else (SERVER,)
@@ -43,12 +43,12 @@ def make_identities(
 class Roster(Mapping[PartyId, PublicIdentity]):
     """The server and the parties, looked up by name.
 
-    Iteration gives the parties' names in order, then the server's, then the dealer's if there is one.
-    Immutable, and equal to another roster when both digests are.
+    Iteration yields the parties' names in order, then the server's, then the dealer's if there is one.
+    Immutable, and equal to another roster with the same digest.
 
     Raises:
-        ConfigError: no server, no parties, a name that does not fit its entry, a key that occurs twice or has
-        low order.
+        ConfigError: no server, no parties, a name that does not match its entry, or a key that is repeated or
+            has low order.
     """
 
     def __init__(
@@ -93,24 +93,24 @@ class Roster(Mapping[PartyId, PublicIdentity]):
 
     @property
     def server(self) -> PublicIdentity:
-        """The server's public identity."""
+        """Public identity of the server."""
         return self._server
 
     @property
     def dealer(self) -> PublicIdentity | None:
-        """The public identity of the dealer of validated sums; None in runs without one."""
+        """Public identity of the dealer of validated sums; None in runs without one."""
         return self._dealer
 
     @property
     def parties(self) -> Mapping[PartyId, PublicIdentity]:
-        """The parties' public identities, in the order of their names."""
+        """Public identities of the parties, in the order of their names."""
         return self._parties
 
     def member(self, name: str) -> PublicIdentity:
-        """The identity of a sender (a party, or ``"server"``).
+        """Return the identity of a sender (a party, or ``"server"``).
 
         Raises:
-            PeerError: nobody of this name is on the roster.
+            PeerError: the roster has no such name.
         """
         try:
             return self[PartyId(name)]
@@ -118,7 +118,7 @@ class Roster(Mapping[PartyId, PublicIdentity]):
             raise PeerError(name, "is not a member of the roster") from None
 
     def digest(self) -> bytes:
-        """SHA-256 over names and keys in sorted order: equal exactly for equal rosters (32 bytes)."""
+        """Return the SHA-256 over names and keys in sorted order (32 bytes); equal only for equal rosters."""
         return self._digest
 
     def __getitem__(self, name: PartyId) -> PublicIdentity:

@@ -1,13 +1,14 @@
 """Shamir's secret sharing (CACM 22(11), 1979): 32-byte secrets over the field of 2^256 + 297 elements.
 
-297 makes it the smallest prime above 2^256, so that every 32-byte string is a field element. A share is the
-value of a random polynomial of degree ``threshold - 1`` at x = 1, 2, ..., written as 33 bytes, big-endian;
-the secret is its value at 0. Fewer than ``threshold`` shares are independent of the secret.
+297 gives the smallest prime above 2^256, so that every 32-byte string is a field element. A share is the
+value of a random polynomial of degree ``threshold - 1`` at x = 1, 2, ..., as 33 bytes, big-endian; the secret
+is its value at 0. Fewer than ``threshold`` shares are independent of the secret.
 
 Hazards:
 
-- A share proves nothing: a wrong one gives a wrong secret, mostly without any sign. Holders publish
-  :func:`share_digest` of each share beforehand, and the result is checked against its public key or digest.
+- A share proves nothing: a wrong share yields a wrong secret, mostly without any sign. Holders publish
+  :func:`share_digest` of each share in advance, and callers check the result against its public key or
+  digest.
 - Python's integers are not constant-time. The operands are random field elements that are used once; an
   attacker who can time a single multiplication on the same machine is outside the threat model.
 """
@@ -24,24 +25,25 @@ SECRET_BYTES = 32
 SHARE_BYTES = 33
 _WIDE_BYTES = 48
 _LAZY = 32
-"""Steps between reductions: x is small, so a few growing products are cheaper than as many divisions."""
+"""Number of steps between reductions: x is small, so a few growing products cost less than as many
+divisions."""
 
 
 _share_digest = digest_with("share", more=2)
 
 
 class BadShareError(SecureflError):
-    """Shares do not belong together or are no field elements: at least one of their holders is at fault."""
+    """Shares that do not match or are not field elements: at least one of their holders is at fault."""
 
 
 def split(secret: bytes, threshold: int, count: int, entropy: Entropy) -> tuple[bytes, ...]:
-    """Shares of ``secret`` for x = 1, ..., ``count``, any ``threshold`` of which give it back.
+    """Split ``secret`` into shares for x = 1, ..., ``count``, any ``threshold`` of which reconstruct it.
 
     Coefficients are 48 drawn bytes modulo the prime: their distance from uniform is below 2^-127 each (the
     method of RFC 9380, section 5), and the number of drawn bytes does not depend on their values.
 
     Returns:
-        ``count`` shares of 33 bytes; share i stands at index i - 1.
+        ``count`` shares of 33 bytes; share i is at index i - 1.
 
     Raises:
         UsageError: the secret is not 32 bytes long, or not 1 <= threshold <= count < 2^16.
@@ -67,14 +69,15 @@ def split(secret: bytes, threshold: int, count: int, entropy: Entropy) -> tuple[
 
 
 def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """The secret behind shares, given by their x. Exactly the ``threshold`` smallest x are used.
+    """Reconstruct the secret from shares by their x, using exactly the ``threshold`` smallest x.
 
     Returns:
-        32 bytes, which the caller checks against what was published about the secret.
+        32 bytes; the caller checks them against the published commitment to the secret.
 
     Raises:
         UsageError: fewer shares than ``threshold``, a threshold below 1, or an x outside 1, ..., 2^16 - 1.
-        BadShareError: a used share is not 33 bytes long or no field element, or the result is not a secret.
+        BadShareError: a used share is not 33 bytes long or not a field element, or the result is not a
+            secret.
     """
     if not 1 <= threshold <= len(shares):
         raise UsageError(f"{len(shares)} shares cannot meet a threshold of {threshold}")
@@ -91,7 +94,7 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
 
 
 def share_digest(share: bytes, context: bytes) -> bytes:
-    """SHA-256 of a share under a label and ``context``: 32 bytes to publish before the share is used.
+    """Return the SHA-256 of a share under a label and ``context``: 32 bytes to publish in advance.
 
     Hiding, since every single share below the threshold is uniform over a field of more than 2^256 elements.
     At ``threshold`` 1 a share is the secret itself, and its digest hides it only as well as the secret
@@ -111,8 +114,7 @@ def _element(x: int, share: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _weights_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
-    # Lagrange: w_i = product over j != i of x_j / (x_j - x_i). The x are public, so caching them gives
-    # nothing away.
+    # Lagrange: w_i = product over j != i of x_j / (x_j - x_i). The x are public, so caching reveals nothing.
     weights = []
     for own in points:
         numerator = denominator = 1
