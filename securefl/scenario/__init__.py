@@ -1,4 +1,4 @@
-"""Scenarios: the fields of each table and their ranges, loading, overriding, explaining."""
+"""Scenarios: fields of each table and their ranges, loading, overriding, explaining."""
 
 import lazy_loader
 

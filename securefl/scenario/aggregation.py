@@ -1,7 +1,7 @@
 """The ``[aggregation]`` table: rules on cluster means, pre-aggregation, and the claim.
 
-The base classes here hold what every rule and every pre-aggregation states. The rules themselves are in
-:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, a file each, with
+The base classes declare the properties of every rule and pre-aggregation. The rules themselves are in
+:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, one file each, with
 formula and source.
 """
 
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from securefl.base.stack import AggregationResult, ClusterMeans
 
 ServerData = Literal["none", "all", "training"] | int
-"""Gradients of the server's own data that a rule gets: none; that of all samples, once a round; minus the
-update that local training makes, once a round; or that of so many samples, drawn for every reclustering."""
+"""Gradients of the server's own data for a rule. ``"none"``: none. ``"all"``: of all samples, once a
+round. ``"training"``: minus the update of local training, once a round. A number: of that many samples,
+drawn for every reclustering."""
 
 
 class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
     usual: ClassVar[str] = "mean"
     required: ClassVar[tuple[str, ...]] = ("withstands", "aggregate")
     by_coordinate: ClassVar[bool] = False
-    """Whether each coordinate of the result depends on that coordinate of the means alone."""
+    """True if each coordinate of the result depends only on that coordinate of the means."""
 
     @property
     def clusters_needed(self) -> int:
@@ -69,7 +70,7 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Return the aggregate of ``stack``, which has at least ``clusters_needed`` rows.
 
         Raises:
-            UsageError: the rule needs the server's data, and the stack has no server gradient.
+            UsageError: the rule needs a server gradient, and the stack has none.
         """
         raise NotImplementedError
 
@@ -80,8 +81,9 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
         Args:
             x: c rows of one shape, ``(c, ...)``: a numpy array, a torch tensor, or a list of either.
-            weights: of the rows, ``(c,)``, > 0; equal ones when left out.
-            server_gradient: of the loss on the server's own data, of a row's shape, for rules that need it.
+            weights: of the rows, ``(c,)``, > 0; equal by default.
+            server_gradient: of the loss on the server's own data, in the shape of a row, for rules that need
+                it.
             reference: the previous result, for rules with a memory.
 
         Returns:
@@ -98,25 +100,25 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Yield sentences for the header of a run.
 
         Args:
-            plan: the table that the rule is in.
+            plan: the rule's table.
             p_clean: probability that the largest cluster has no Byzantine member.
         """
         _ = plan, p_clean
         yield from ()
 
     def check(self, path: str) -> None:
-        """Refuse parameters that contradict each other.
+        """Check that parameters do not contradict each other.
 
         Args:
-            path: of its table.
+            path: of the table.
 
         Raises:
-            ConfigError: naming a field of the table.
+            ConfigError: they do; the error names a field of the table.
         """
 
 
 class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
-    """Base of transformations of cluster means before a rule. A subclass is one, with its parameters.
+    """Base of transformations of cluster means before a rule. A subclass is one of them.
 
     >>> import numpy as np, securefl
     >>> from dataclasses import replace
@@ -141,27 +143,27 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
         return rows
 
     def withstands(self, rows: int) -> int:
-        """Return how many Byzantine rows of ``rows`` leave the honest output rows honest."""
+        """Return the number of Byzantine rows among ``rows`` that leave the honest output rows honest."""
         return rows
 
     def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, npt.NDArray[np.intp] | None]:
-        """Return the rows for the rule, and for each input row the output row that contains it.
+        """Return the rows for the rule, and the output row that contains each input row.
 
         Args:
             stack: cluster means.
-            seed: at least 16 bytes that no party could choose or predict.
+            seed: at least 16 bytes that no party can choose or predict.
 
         Returns:
-            The new stack, and i64 ``(c,)``; None in place of the latter if rows keep their places.
+            The new stack, and i64 ``(c,)``, or None if rows keep their indices.
         """
         raise NotImplementedError
 
     def __call__(self, x: Any, *, seed: int = 0) -> Any:
-        """Return the rows that a rule gets in place of your own rows ``x``.
+        """Transform your own rows ``x`` as for a rule.
 
         Args:
             x: as for :meth:`Rule.__call__`; the result has its form.
-            seed: at least 0; of what is drawn.
+            seed: of the random draws, at least 0.
 
         Raises:
             ConfigError: ``x`` is refused.
@@ -172,7 +174,7 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
 
 class Aggregation(section.Section, frozen=True, kw_only=True):
-    """Rule on cluster means, and the claim about it.
+    """Rule on cluster means, and the claim about its robustness.
 
     >>> from securefl.sections import Aggregation
     >>> Aggregation(byzantine=1).rule
@@ -186,5 +188,5 @@ class Aggregation(section.Section, frozen=True, kw_only=True):
     byzantine: section.NonNegative = 0
     """Assumed number of Byzantine parties, also for the evidence of checks."""
     claim: Literal["none", "average-case", "worst-case"] = "none"
-    """Claim that the rule withstands them. ``worst-case`` is refused unless it holds for every placement of
-    the Byzantine parties. ``average-case``: the header states the probability for random clusters."""
+    """Claim that the rule withstands ``byzantine`` parties. ``worst-case``: for every placement of them,
+    else refused. ``average-case``: the header states the probability for random clusters."""

@@ -1,7 +1,7 @@
-"""The ``[[behaviours]]`` tables: attacks and faults that some parties, or the server, show.
+"""The ``[[behaviours]]`` tables: attacks and faults of some parties or of the server.
 
-Attacks on data and updates are the files of :mod:`securefl.methods.attacks.parts`, with formula and source;
-here is what all of a kind have in common, and all that is no attack. ``docs/fields.md`` lists all fields.
+Attacks on data and updates are the files of :mod:`securefl.methods.attacks.parts`, with formula and source.
+This module has their base classes and all faults. ``docs/fields.md`` lists all fields.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
     parties: tuple[section.Name, ...] = ()
-    """Names of the parties that show it."""
+    """Names of the parties that show the behaviour."""
     count: section.NonNegative = 0
     """Number of parties, in place of ``parties``: drawn by the public seed from those without a named
     behaviour or another count."""
@@ -41,39 +41,39 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """The name of the kind in a scenario file."""
+        """Name of the kind in a scenario file."""
         return self.name
 
     def acts(self, round_: int) -> bool:
-        """Return True for a round in which the behaviour is shown."""
+        """Return True if the behaviour acts in a round."""
         return not self.rounds or round_ in self.rounds
 
     @property
     def members(self) -> int:
-        """The number of parties that show it."""
+        """Number of parties that show the behaviour."""
         return len(self.parties) or self.count
 
 
 class Poisoning(Behaviour, frozen=True, kw_only=True):
-    """A behaviour that changes a party's part in the model, so that a rule has to withstand it."""
+    """A behaviour that changes a party's part in the model, which a rule has to withstand."""
 
     honest_until: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Fraction of ``stop.rounds`` before which the party is honest, to win trust (adaptive attacks)."""
+    """Fraction of ``stop.rounds`` before which the party is honest, to gain trust (adaptive attacks)."""
 
     def check(self, path: str, parties: int) -> None:
-        """Refuse an attack that would do nothing, or that its coalition is too small for.
+        """Check that an attack has an effect and that its coalition is large enough.
 
         Args:
             path: of its table.
-            parties: of the scenario, n.
+            parties: n, number of parties in the scenario.
 
         Raises:
-            ConfigError: naming a field of the table.
+            ConfigError: it has not; the error names a field of the table.
         """
 
 
 class DataAttack(Poisoning, frozen=True, kw_only=True):
-    """Base of attacks that train on other data than the party's. A subclass defines ``poison``.
+    """Base of attacks that train on changed data. A subclass defines ``poison``.
 
     >>> import numpy as np, securefl
     >>> class Blank(securefl.DataAttack, frozen=True, kw_only=True):
@@ -86,7 +86,8 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("poison",)
     images_only: ClassVar[bool] = False
     trigger: ClassVar[tuple[str, ...]] = ()
-    """Of a backdoor: the fields in which all of one scenario agree, as one success is measured."""
+    """Fields that all backdoors of one scenario must share, since one success is measured; empty for other
+    attacks."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
         """Return the data that the party trains on: samples f32 ``(n, ...)``, labels i64 ``(n,)``.
@@ -94,31 +95,31 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
         It must not change its arguments.
 
         Args:
-            x: samples, f32 ``(n, ...)``; of a text i64 ``(n, length)``.
-            y: labels, i64 ``(n,)`` in [0, ``classes``); of a text i64 ``(n, length)``.
+            x: samples, f32 ``(n, ...)``; for a text i64 ``(n, length)``.
+            y: labels, i64 ``(n,)`` in [0, ``classes``); for a text i64 ``(n, length)``.
             classes: number of classes.
         """
         raise NotImplementedError
 
     def trigger_samples(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
-        """Return test samples that show the trigger of a backdoor, and the labels that it aims at."""
+        """Return test samples with the trigger of a backdoor, and the labels that it aims at."""
         raise NotImplementedError
 
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
-        """Refuse labels and images that the data set does not have.
+        """Check that the data set has the labels and images that the attack needs.
 
         Args:
             path: of its table.
-            classes: of the data set.
+            classes: number of classes of the data set.
             shape: of one sample; images have (channels, height, width).
 
         Raises:
-            ConfigError: naming a field of the table.
+            ConfigError: it has not; the error names a field of the table.
         """
 
 
 class UpdateAttack(Poisoning, frozen=True, kw_only=True):
-    """Base of attacks that send another update than the trained one. A subclass defines ``craft``.
+    """Base of attacks that replace the trained update. A subclass defines ``craft``.
 
     All parties of one table form one coalition. On arrays: ``attack(x)``.
 
@@ -133,29 +134,30 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("craft",)
 
     actors: section.Positive | None = None
-    """Members of the coalition that act in a round, chosen in view of its clusters; the others are honest in
-    it. None: all."""
+    """Members of the coalition that act in a round, chosen in view of its clusters; the others are honest
+    in that round. None: all."""
     placement: Literal["concentrate", "spread"] = "spread"
-    """Choice of ``actors``: those that hit the fewest clusters of all reclusterings, or the most."""
+    """Choice of ``actors``: ``concentrate`` hits the fewest clusters of all reclusterings, ``spread`` the
+    most."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
-        """Return the update that is sent, f64 ``(d,)``.
+        """Return the update that the party sends, f64 ``(d,)``.
 
         Args:
-            update: the trained update, f64 ``(d,)``, new parameters minus the round's parameters.
+            update: the trained update, f64 ``(d,)``: new parameters minus the round's parameters.
             before: parameters of the round, f32 ``(d,)``.
             entropy: source of the attacker's random numbers for this update.
         """
         raise NotImplementedError
 
     def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
-        """Return what an attacker sends in place of the update ``x`` that it trained.
+        """Return the update that an attacker sends in place of the trained update ``x``.
 
         Args:
             x: an array or tensor of any shape; the result has its form.
-            before: parameters of the round in the shape of ``x``; 0 when left out.
-            byzantine: number of attackers, on which only coalitions depend.
-            seed: of the attack's own draws; fresh ones when left out.
+            before: parameters of the round in the shape of ``x``; 0 by default.
+            byzantine: number of attackers; matters for coalitions only.
+            seed: of the attack's own draws; fresh entropy by default.
 
         Raises:
             ConfigError: ``x`` has a value that is not finite.
@@ -165,11 +167,11 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
         return direct.craft(self, x, before, seed)
 
     def settle(self, parties: int, attackers: int) -> Self:  # noqa: ARG002 - for those that override it
-        """The same with what follows from the numbers of all parties and of attackers written out."""
+        """Return a copy with the fields that follow from the numbers of parties and attackers."""
         return self
 
     def check(self, path: str, parties: int) -> None:  # noqa: ARG002 - for those that override it
-        """Refuse ``actors`` and ``placement`` that do not fit; otherwise as for all."""
+        """Check ``actors`` and ``placement``; otherwise as for all poisoning."""
         if self.actors is None:
             if self.placement != "spread":
                 reason = "has no effect: all attackers act"
@@ -180,7 +182,7 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
 
 
 class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
-    """Base of attacks that know honest updates of the coalition's members. A subclass defines ``collude``.
+    """Base of attacks with knowledge of honest updates. A subclass defines ``collude``.
 
     >>> import numpy as np, securefl
     >>> class Opposite(securefl.CoalitionAttack, frozen=True, kw_only=True):
@@ -203,19 +205,19 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
         return True
 
     def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
-        """Return what each attacker sends that knows the honest updates ``x``, as in ``ALIE(z=1.5)(x)``.
+        """Return the update of each attacker that knows the honest updates ``x``, as in ``ALIE(z=1.5)(x)``.
 
         Args:
             x: k updates of one shape, ``(k, ...)``: a numpy array, a torch tensor, or a list of either.
             before: not used.
-            byzantine: number of attackers, beside those k.
-            seed: of the attack's own draws; fresh ones when left out.
+            byzantine: number of attackers, besides those k.
+            seed: of the attack's own draws; fresh entropy by default.
 
         Returns:
             One update, with the dtype of ``x`` (f64 for integers), on its device.
 
         Raises:
-            ConfigError: fewer updates than the attack needs, or it has no effect for these numbers.
+            ConfigError: fewer updates than the attack needs, or no effect for these numbers.
         """
         from securefl.scenario import direct  # noqa: PLC0415 - numpy
 
@@ -233,20 +235,20 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
 
 
 class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
-    """Works with several honest updates, the more the better."""
+    """Base of coalitions that estimate from several honest updates; more updates help."""
 
     knowledge: Literal["coalition", "omniscient"] = "coalition"
-    """Known updates. ``coalition``: the updates that the members trained, as a sample of all: 2 or more,
+    """Known updates. ``coalition``: the updates that the members trained, as a sample of all; at least 2,
     against Krum 3. ``omniscient``: those of all parties without an attack, as many papers assume;
     ``simulate`` only."""
 
     @property
     def rows_needed(self) -> int:
-        """As for all coalitions: two, unless an attack says otherwise."""
+        """Least number of known updates: 2, unless an attack overrides it."""
         return 2
 
     def check(self, path: str, parties: int) -> None:
-        """Refuse a coalition that knows too little; otherwise as for all."""
+        """Check that the coalition knows enough updates; otherwise as for all."""
         super().check(path, parties)
         if self.knowledge == "coalition" and self.members < self.rows_needed:
             needed = self.rows_needed
@@ -258,7 +260,7 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
 
 
 class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
-    """Update without the clip to ``encoding.clip``; refused if there is no clip.
+    """Update without the clip to ``encoding.clip``; refused without a clip.
 
     >>> from securefl.sections import NoClip
     >>> NoClip(count=1).members
@@ -267,7 +269,7 @@ class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
 
 
 class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
-    """Vector on few coordinates, against the party's own update, below the power of tests of length and law.
+    """Vector on few coordinates against its own update, below the power of norm and distribution tests.
 
     The agreed noise is added to it. Refused without privacy noise.
 
@@ -277,7 +279,7 @@ class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
     """
 
     coordinates: section.Positive = 79
-    """Number of coordinates, at most d: those that its own update moves most."""
+    """Number of coordinates, at most d: those with the largest change in the party's own update."""
     spreads: section.PositiveReal = 30.0
     """L2 norm of the vector, in standard deviations of the noise in one coordinate of an upload."""
 
@@ -294,7 +296,7 @@ class NoNoise(Behaviour, tag="no-noise", frozen=True, kw_only=True):
 
 
 class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
-    """False number of samples, declared in every round; the party trains on its own samples.
+    """False number of samples in every round; the training is honest.
 
     No effect with ``weighting.mode = "ignore"``.
 
@@ -304,7 +306,7 @@ class FalseCount(Behaviour, tag="false-count", frozen=True, kw_only=True):
     """
 
     samples: Annotated[int, Meta(ge=1, le=2**31)]
-    """Declared number."""
+    """Declared number of samples."""
 
 
 class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
@@ -322,7 +324,7 @@ class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
 
 
 class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
-    """Silence from ``phase`` to the end of the round; the party is back in the next.
+    """Silence from ``phase`` to the end of the round; the party returns in the next.
 
     >>> from securefl.sections import Drop
     >>> Drop(parties=("p01",), phase="after-shares").acts(0)
@@ -331,7 +333,7 @@ class Drop(Behaviour, tag="drop", frozen=True, kw_only=True):
 
     phase: Phase
     """Step before or after which the party falls silent. From ``after-masked-input`` on its update still
-    counts; ``after-release``: it verifies nothing."""
+    counts. ``after-release``: it verifies nothing."""
     announced: bool = True
     """True if the broker announces it by a last will, as for a broken connection. If not, the server waits
     for the deadline."""
@@ -368,7 +370,7 @@ class WrongShare(Behaviour, tag="wrong-share", frozen=True, kw_only=True):
 
 
 class Replay(Behaviour, tag="replay", frozen=True, kw_only=True):
-    """Frames sent again, and old messages under fresh signatures.
+    """Resent frames, and old messages under fresh signatures.
 
     >>> from securefl.sections import Replay
     >>> Replay(count=1).kind
@@ -390,22 +392,22 @@ class ServerBehaviour(Behaviour, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("around",)
 
     def check(self, path: str, parties: Collection[str]) -> None:
-        """Refuse fields that do not fit the run.
+        """Check that the fields fit the run.
 
         Args:
             path: of the behaviour's table.
             parties: names of all parties.
 
         Raises:
-            ConfigError: naming a field of the table.
+            ConfigError: they do not; the error names a field of the table.
         """
 
     def around(self, honest: Any, plan: Any) -> Any:
-        """Return the machine that the server runs in place of its honest one.
+        """Return the state machine that the server runs in place of its honest one.
 
         Args:
-            honest: a ``kernel.Machine``, with ``start(now)`` and ``step(phase, event)``. Both return the
-                phase after it and the effects.
+            honest: a ``kernel.Machine``, with ``start(now)`` and ``step(phase, event)``. Both return the next
+                phase and the effects.
             plan: the ``RunPlan``.
         """
         raise NotImplementedError

@@ -32,12 +32,12 @@ class Partition(parts.Part, tag_field="type", frozen=True, kw_only=True):
     usual: ClassVar[str] = "iid"
     required: ClassVar[tuple[str, ...]] = ("split",)
     by_label: ClassVar[bool] = False
-    """Whether it goes by the label of a sample, which a text does not have."""
+    """True if the split uses the label of a sample, which a text does not have."""
     by_role: ClassVar[bool] = False
-    """Whether ``labels`` are to be the numbers of speaking roles."""
+    """True if ``labels`` must be the numbers of speaking roles."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> Sequence[I64]:
-        """Return the indices of each party's samples: i64, disjoint, none empty, in the order of training.
+        """Return the indices of each party's samples: i64, disjoint, none empty, in training order.
 
         Args:
             labels: class of each sample, i64 ``(n,)``, n >= ``parties``.
@@ -59,7 +59,7 @@ DATA_PATTERN: Final = (
     rf"|({'|'.join(parts.SCHEMES)}):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
 )
 DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
-"""A known name, one of :data:`securefl.scenario.parts.SCHEMES` and a path, or ``module:function``."""
+"""Known name, scheme of :data:`securefl.scenario.parts.SCHEMES` with a path, or ``module:function``."""
 
 
 class ImageFolder(section.Section, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class ImageFolder(section.Section, frozen=True, kw_only=True):
 
 
 class Standardise(section.Section, frozen=True, kw_only=True):
-    """Constants by which inputs are standardised: ``(x - mean) / deviation``, bytes divided by 255 first.
+    """Constants that standardise inputs: ``(x - mean) / deviation``; bytes are divided by 255 first.
 
     >>> from securefl.sections import Standardise
     >>> Standardise(mean=0.5, deviation=0.25).mean
@@ -85,27 +85,27 @@ class Standardise(section.Section, frozen=True, kw_only=True):
     """
 
     mean: float
-    """Mean that is subtracted."""
+    """Mean to subtract."""
     deviation: section.PositiveReal
-    """Deviation that divides."""
+    """Deviation to divide by."""
 
 
 class Data(section.Section, frozen=True, kw_only=True):
-    """Data set, its split over the parties, and limits of its size.
+    """Data set, its split over the parties, and limits on its size.
 
-    ``cifar10`` is read from ``<data-dir>/cifar10/``: ``data_batch_1`` to ``data_batch_5`` and
-    ``test_batch``, as ``.bin`` or ``.bin.gz``, with any number of records of one label byte and 3,072 pixel
-    bytes. A plot is titled "CIFAR-10" only if there are 50,000 and 10,000 records and the first 761 of each
-    file are the original ones: the publisher states a digest of the archive only. A known subset of 20,000
-    and 5,000 JPEG images has its own name; all else is "unknown files".
+    ``cifar10`` is read from ``<data-dir>/cifar10/``: ``data_batch_1`` to ``data_batch_5`` and ``test_batch``,
+    as ``.bin`` or ``.bin.gz``. A file has any number of records of one label byte and 3,072 pixel bytes. A
+    plot has the title "CIFAR-10" only for 50,000 and 10,000 records. The first 761 records of each file must
+    be the original ones: the publisher states a digest of the archive only. A known subset of 20,000 and
+    5,000 JPEG images has its own name; all else is "unknown files".
 
-    ``shakespeare`` is read from ``<data-dir>/shakespeare/plays.txt.gz``: ASCII, a line ``=== PLAY: <title>
-    ===`` before each play. Each speech is the speaker's name and a colon, its lines, and an empty line. A
-    role is a speaker in one play, numbered by its first speech, with at least 1,000 characters and one
-    sequence each for training and test: 634 roles of the 37 plays for sequences of 40. The first 80 % of a
-    role's text are for training; no sequence crosses that line. Sequences begin ``sequence_length``
-    characters apart; the label of each character is the next one. Tokens 1 to 72 are the characters in
-    ASCII order, 0 is any other: 73 classes. Sample counts are sequences, accuracy is per character.
+    ``shakespeare`` is read from ``<data-dir>/shakespeare/plays.txt.gz``: ASCII, with a line ``=== PLAY:
+    <title> ===`` before each play. Each speech is the speaker's name and a colon, its lines, and an empty
+    line. A role is a speaker in one play, numbered by its first speech, with at least 1,000 characters and
+    one sequence each for training and test. The 37 plays have 634 roles for sequences of 40. The first 80 %
+    of a role's text are for training; no sequence crosses that border. Sequences begin ``sequence_length``
+    characters apart; the label of each character is the next one. Tokens 1 to 72 are the characters in ASCII
+    order, 0 is any other: 73 classes. Sample counts are sequences, accuracy is per character.
 
     >>> from securefl.sections import Data
     >>> Data(set="mnist", train_limit=6_000).classes is None
@@ -113,8 +113,8 @@ class Data(section.Section, frozen=True, kw_only=True):
     """
 
     set: DataSet = "digits"
-    """``digits`` comes with scikit-learn. ``mnist``, ``fashion-mnist``, ``cifar10`` and ``shakespeare`` are
-    read from ``--data-dir`` and recognised by digest. All others are data of your own (docs/data.md)."""
+    """``digits`` comes with scikit-learn. ``mnist``, ``fashion-mnist``, ``cifar10`` and ``shakespeare``
+    are read from ``--data-dir`` and recognised by digest. All others are your own data (docs/data.md)."""
     classes: Annotated[int, Meta(ge=2, le=65_536)] | tuple[str, ...] | None = None
     """Number or names of the classes, if the data do not state them. Data that contradict it are refused."""
     shape: tuple[section.Positive, ...] | None = None
@@ -122,26 +122,26 @@ class Data(section.Section, frozen=True, kw_only=True):
     table: TableSchema | None = None
     """Columns of ``csv:PATH`` and ``parquet:PATH``."""
     test_fraction: Annotated[float, Meta(gt=0, lt=1)] = 0.2
-    """Share of each class in the test set, for undivided data of your own. The draw is the same
-    in all runs."""
+    """Share of each class in the test set, for undivided data of your own. The draw is the same in all
+    runs."""
     partition: Partition = field(default_factory=partial(parts.default_of, Partition, "iid"))
     """Split of the training samples over the parties."""
     shares: section.Positive | None = None
     """Number of parts, at most the number of parties. Parties take them in turn, those without a behaviour
     first, so that Byzantine parties hold copies (Xiang et al. 2023). None: one part each."""
     train_limit: section.Positive | None = None
-    """Training samples used in all, the first of a seeded permutation; by role, the same share of each
-    role's."""
+    """Training samples in total, the first of a seeded permutation; by role, the same share of each role's
+    samples."""
     test_limit: section.Positive | None = None
-    """Test samples used in all."""
+    """Test samples in total."""
     server_fraction: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """Share of the training samples of the server, which no party has: equally many of each class, none of
-    which may be missing; of a text, drawn uniformly. For rules with data of the server."""
+    """Share of the training samples that the server holds and no party has, for rules with server data.
+    Equally many of each class, none of which may be missing; of a text, drawn uniformly."""
     server_per_class: section.Positive | None = None
     """Training samples of each class for the server, in place of a share. Not for texts."""
     server_set: DataSet | None = None
-    """Another data set whose training half supplies the server's samples; the parties then keep all of
-    theirs. Shape and number of classes must be the same."""
+    """Another data set whose training half supplies the server's samples; the parties keep all of theirs.
+    Shape and number of classes must be equal."""
     sequence_length: section.Positive = 80
     """``shakespeare`` only: characters of a sample."""
     images: ImageFolder = ImageFolder()
@@ -151,22 +151,22 @@ class Data(section.Section, frozen=True, kw_only=True):
 
     @property
     def class_count(self) -> int | None:
-        """How many classes are declared, if any are."""
+        """Declared number of classes; None if they are not declared."""
         return len(self.classes) if isinstance(self.classes, tuple) else self.classes
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Their names, or their numbers in place of them; nothing if none are declared."""
+        """Names of the classes, or their numbers if they have none; empty if they are not declared."""
         return self.classes if isinstance(self.classes, tuple) else tuple(map(str, range(self.classes or 0)))
 
     @property
     def declared_shape(self) -> tuple[int, ...] | None:
-        """The shape of a sample, if it is declared or follows from the columns of a table."""
+        """Shape of a sample if it is declared or follows from the columns of a table."""
         if self.shape is None and self.table is not None:
             return (sum(column.width for column in self.table.features),)
         return self.shape
 
     @property
     def server_holds_some(self) -> bool:
-        """Whether the server has samples of its own."""
+        """True if the server has samples of its own."""
         return bool(self.server_fraction or self.server_per_class)

@@ -1,8 +1,8 @@
-"""Rules and attacks on arrays and tensors of one's own: conversion to f64 rows and back.
+"""Rules and attacks on arrays and tensors of a user: conversion to f64 rows and back.
 
 Rules take :class:`~securefl.base.stack.ClusterMeans`, and attacks take f64 vectors and entropy. A notebook
-has arrays or tensors of any shape, dtype and device. Parts are ``Any`` here, as their base classes call this
-module.
+has arrays or tensors of any shape, dtype and device. Parts are ``Any`` here, since their base classes call
+this module.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import ClusterMeans
 
 _LARGEST = 1e100
-"""Squares of such values are finite."""
+"""Bound on values whose squares are finite."""
 Like = Callable[[F64], Any]
-"""Gives a vector f64 ``(d,)``, or rows ``(k, d)``, the shape, dtype and device of what was read."""
+"""Function that gives a vector f64 ``(d,)``, or rows ``(k, d)``, the shape, dtype and device of the input."""
 
 
 def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: Any) -> Any:
@@ -45,7 +45,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
 
 
 def prepare(step: Any, x: Any, seed: int) -> Any:
-    """Return the rows that a rule gets in place of ``x``; see :meth:`PreAggregation.__call__`."""
+    """Return the transformed rows ``x``; see :meth:`PreAggregation.__call__`."""
     rows, like = _read_rows(x)
     with _name_part(step):
         stack = ClusterMeans(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
@@ -53,7 +53,7 @@ def prepare(step: Any, x: Any, seed: int) -> Any:
 
 
 def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
-    """Return what is sent in place of the update ``x``; see :meth:`UpdateAttack.__call__`."""
+    """Return an attacker's update in place of ``x``; see :meth:`UpdateAttack.__call__`."""
     rows, like = _read_rows([x])
     length = rows.shape[1]
     start = np.zeros(length) if before is None else _read_vector(before, "before", length)
@@ -62,7 +62,7 @@ def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
 
 
 def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
-    """Return what a coalition sends that knows ``x``; see :meth:`CoalitionAttack.__call__`."""
+    """Return the update of a coalition that knows ``x``; see :meth:`CoalitionAttack.__call__`."""
     rows, like = _read_rows(x)
     _need(rows, attack.rows_needed, "updates", attack.kind)
     attackers = _count(byzantine, "byzantine", 1)
@@ -72,7 +72,7 @@ def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
 
 
 def _read_rows(given: Any) -> tuple[F64, Like]:
-    """Return k rows of one shape as f64 ``(k, d)``, and what gives results the form of ``given``."""
+    """Return k rows of one shape as f64 ``(k, d)``, and the function that converts results back."""
     first = given[0] if isinstance(given, list | tuple) and given else given
     with _numbers("x"):
         stacked = np.stack([_array(one) for one in given]) if first is not given else _array(given)
@@ -119,7 +119,7 @@ def _read_vector(given: Any, name: str, length: int) -> F64:
 
 
 def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return an array or tensor as an array; numpy has no bfloat16, so that real tensors are f64."""
+    """Return an array or tensor as an array; real tensors become f64, as numpy has no bfloat16."""
     if hasattr(one, "detach"):
         one = one.detach().cpu()
         one = (one if one.is_complex() else one.double()).numpy()
@@ -131,7 +131,7 @@ def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
 
 @contextmanager
 def _numbers(name: str) -> Iterator[None]:
-    """Refuse whatever numpy or torch cannot read as real numbers."""
+    """Turn the errors of numpy or torch about input that is not real numbers into a ConfigError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
@@ -142,7 +142,7 @@ def _numbers(name: str) -> Iterator[None]:
 
 
 def _finite(result: Any, length: int) -> F64:
-    """Return what a part gave, if it is one; parts of one's own may give anything."""
+    """Return the result of a part after a check; a user's part may return anything."""
     if not (isinstance(result, np.ndarray) and result.shape == (length,) and np.isfinite(result).all()):
         raise UsageError(f"did not return a vector of {length} finite values")
     return result

@@ -1,8 +1,7 @@
-"""The digest that clusters are drawn under: it names what a scenario chose, not what the schema can say.
+"""Digest that seeds the draw of clusters: it covers the choices of a scenario, not the whole schema.
 
-A field that comes to the schema at a default which changes nothing must change no draw: figures made before
-it would come out differently, for a reason that none of their readers could see. So only fields away from
-their default count, and a version that is raised whenever a default itself changes.
+A new field whose default changes nothing must change no draw; otherwise earlier figures could not be
+reproduced. So only fields away from their default count, and a version that is raised when a default changes.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from securefl.scenario.scenario import Scenario, Stop
 from securefl.scenario.secure_sum import SecureSum
 
 DEFAULTS_VERSION: Final = 1
-"""Raised with any change of a default; ``tests/vectors/defaults.json`` holds them all."""
+"""Version of the defaults, raised with any change; ``tests/vectors/defaults.json`` holds all defaults."""
 _DOMAIN: Final = b"securefl/1 draw\n"
 _HOW_SUMS_ARE_MADE: Final = ("kind", "validate", "verify")
 _REQUIRED_ONCE: Final = (
@@ -33,11 +32,11 @@ _REQUIRED_ONCE: Final = (
 
 
 def drawn_digest(scenario: Scenario) -> bytes:
-    """SHA-256 (32 bytes) of what clusters are drawn under: the fields away from their default.
+    """Return the SHA-256 (32 bytes) of the fields away from their default, as a seed for clusters.
 
-    It leaves out what :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how the sums of
-    clusters are made and verified: a masked run and its twins with CrypTen sums, or verified rounds, have the
-    same clusters and, with seeded entropy, the same bits.
+    It leaves out the fields that :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how the
+    sums of clusters are made and verified. A masked run and its twins with CrypTen sums or verified rounds
+    have the same clusters and, with seeded entropy, the same bits.
     """
     chosen = chosen_fields(scenario)
     for field in resolved.NOT_AGREED_UPON:
@@ -49,7 +48,7 @@ def drawn_digest(scenario: Scenario) -> bytes:
 
 
 def chosen_fields(table: Struct) -> dict[str, Any]:
-    """A table as built-in types, without the fields that are at their default."""
+    """Return a table as built-in types, without the fields at their default."""
     config = table.__struct_config__
     unsaid = isinstance(table, Part) and table.implied and table.name == table.usual
     named = {config.tag_field: config.tag} if config.tag_field and not unsaid else {}
@@ -66,9 +65,9 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
 
 @cache
 def _declared_fields(kind: type[Struct]) -> tuple[tuple[FieldInfo, object], ...]:
-    """Fields of a type of table with their defaults.
+    """Return the fields of a type of table with their defaults.
 
-    Cached, since msgspec evaluates the annotations anew at each call, a thousand compilations for a scenario.
+    Cached: msgspec evaluates the annotations at each call, a thousand compilations for a scenario.
     """
     return tuple((field, _default(field)) for field in msgspec.structs.fields(kind))
 

@@ -1,4 +1,4 @@
-"""Evaluation where the data are: metrics of the received model, and statistics of the data themselves."""
+"""Evaluation at the sites: metrics of the received model, and statistics of the data."""
 
 from typing import Annotated, Literal
 
@@ -8,11 +8,12 @@ from securefl.scenario import section
 
 MetricName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9 _()/%+-]{0,63}$")]
 MOMENTS = 2
-"""Words of a column before its bins: the sums of its values and of their squares, as shares of its range."""
+"""Numbers of a column before its bins: the sums of its values and of their squares, as shares of its
+range."""
 
 
 class Metric(section.Section, frozen=True, kw_only=True):
-    """Number or table of counts that each site computes of the model that it received.
+    """Number or table of counts that each site computes for the received model.
 
     >>> from securefl.sections import Metric
     >>> Metric(name="scores", kind="histogram", bins=50).words
@@ -22,27 +23,27 @@ class Metric(section.Section, frozen=True, kw_only=True):
     name: MetricName
     """Letters, digits, spaces and ``_()/%+-``, at most 64."""
     kind: Literal["sum", "mean", "histogram", "confusion", "column", "classes"]
-    """``mean``: of a number per sample. ``sum``: of one number per site. ``histogram``: samples by score, for
-    each class. ``confusion``: samples by true and predicted class. ``column``: a number per sample that may
-    be missing, its moments and bins. ``classes``: samples by class."""
+    """``mean``: of a number per sample. ``sum``: of one number per site. ``histogram``: samples by score,
+    for each class. ``confusion``: samples by true and predicted class. ``column``: a number per sample
+    that may be missing, its moments and bins. ``classes``: samples by class."""
     lower: float = 0.0
-    """Lower end of the range of the number, or of the scores; values outside count as the end."""
+    """Lower end of the range of the number, or of the scores; values outside are clipped."""
     upper: float = 1.0
     """Upper end of that range."""
     bins: Annotated[int, Meta(ge=2, le=256)] = 20
     """``histogram`` and ``column`` only: bins of equal width from ``lower`` to ``upper``."""
     classes: Annotated[int, Meta(ge=1, le=64)] = 2
-    """``histogram``: 2 to tell classes apart (AUC), 1 for one distribution (median). ``confusion`` and
+    """``histogram``: 2 to distinguish classes (AUC), 1 for one distribution (median). ``confusion`` and
     ``classes``: number of classes, at least 2."""
     better: Literal["higher", "lower"] = "higher"
     """``mean`` and ``sum`` only: direction that early stopping prefers."""
     root: bool = False
-    """``mean`` of numbers from 0 only: True if the square root of the mean is shown, compared and expected,
-    as RMSE of squared errors. ``lower`` and ``upper`` apply before the root."""
+    """``mean`` of numbers from 0 only: True if reports, comparisons and expectations use the square root
+    of the mean, as RMSE of squared errors. ``lower`` and ``upper`` apply before the root."""
 
     @property
     def words(self) -> int:
-        """Words of a sum that it takes."""
+        """Number of words of a sum that the metric takes."""
         match self.kind:
             case "histogram":
                 return self.classes * self.bins
@@ -57,19 +58,19 @@ class Metric(section.Section, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> int:
-        """Parts of its words whose L2 norm is at most the number of samples, each."""
+        """Number of parts of its words, each with an L2 norm of at most the number of samples."""
         return MOMENTS + 1 if self.kind == "column" else 1
 
 
 class SiteEvaluation(section.Section, frozen=True, kw_only=True):
     """Metrics of the received model, in the same masked sums as the updates (docs/metrics.md).
 
-    Standard deviation of a number by noise, with s that of one word of a sum. Mean, accuracy, recall, F1
-    and AUC: s times the length of the gradient by the words; their range if the denominator is below 4 of
-    its own deviations. Root of a mean: that of the mean over twice the root, at most its root. Median and
-    quartile: the largest of the shifts if the cumulated counts move by 1, 2 or 3 deviations, over 1, 2 or
-    3. Sum: s times the unit. Lowest and highest bin of a column: the range beyond it. Median over clusters:
-    its shift if all clusters' numbers move by their deviations.
+    Standard deviation of a number by noise, with s that of one word of a sum. Mean, accuracy, recall, F1 and
+    AUC: s times the length of the gradient by the words; their range if the denominator is below 4 of its own
+    deviations. Root of a mean: that of the mean over twice the root, at most its root. Median and quartile:
+    the largest of the shifts if the cumulated counts move by 1, 2 or 3 deviations, over 1, 2 or 3. Sum: s
+    times the unit. Lowest and highest bin of a column: the range beyond it. Median over clusters: its shift
+    if all clusters' numbers move by their deviations.
 
     >>> from securefl.sections import Metric, SiteEvaluation
     >>> SiteEvaluation(metrics=(Metric(name="loss", kind="mean", upper=10),)).words
@@ -79,25 +80,26 @@ class SiteEvaluation(section.Section, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...] = ()
     """Declared metrics."""
     samples: section.Positive = 10_000
-    """Most samples of one site that count; those of a larger site count for less each."""
+    """Largest number of samples of one site that count in full; each sample of a larger site counts for
+    less."""
     noise: section.PositiveReal = 3.0
     """With privacy: noise multiplier of all metrics together, in multiples of ``privacy.multiplier``."""
     report: Literal["auto", "pooled", "median"] = "auto"
-    """Value for stopping and expectations: over all samples, or the median over clusters, which a minority of
-    Byzantine sites moves little. ``auto``: pooled if the rule is the mean."""
+    """Value for stopping and expectations: over all samples, or the median over clusters, which a minority
+    of Byzantine sites moves little. ``auto``: pooled if the rule is the mean."""
     repeats: Literal["refuse", "accept"] = "refuse"
     """Without noise: ``refuse`` opens metrics over atoms only (``clustering.atoms``), which each party's
-    account keeps over all its runs. ``accept`` opens them over any clusters; counts of single sites may
-    follow from several rounds or runs. For statistics as well."""
+    account keeps over all its runs. ``accept`` opens them over any clusters; several rounds or runs may
+    then reveal counts of single sites. Also for statistics."""
 
     @property
     def words(self) -> int:
-        """Words that a sum is longer by: the number of samples, and the metrics."""
+        """Number of words that metrics add to a sum: the number of samples, and the metrics."""
         return 1 + sum(metric.words for metric in self.metrics) if self.metrics else 0
 
 
 class Feature(section.Section, frozen=True, kw_only=True):
-    """Column of numbers, one per sample, which may be missing.
+    """Column of numbers, one per sample; a number may be missing.
 
     >>> from securefl.sections import Feature
     >>> Feature(name="age", lower=0, upper=120).upper
@@ -107,7 +109,7 @@ class Feature(section.Section, frozen=True, kw_only=True):
     name: MetricName
     """Name of the column."""
     lower: float
-    """Lower end of the range that is known without a look at the data; values outside count as the end."""
+    """Lower end of the range, known without looking at the data; values outside are clipped."""
     upper: float
     """Upper end of that range."""
 
@@ -127,7 +129,7 @@ class Labels(section.Section, frozen=True, kw_only=True):
 
 
 class SiteStatistics(section.Section, frozen=True, kw_only=True):
-    """Statistics pooled by ``securefl statistics`` in a round of its own (docs/statistics.md).
+    """Statistics that ``securefl statistics`` pools in a round of its own (docs/statistics.md).
 
     >>> from securefl.sections import Feature, SiteStatistics
     >>> SiteStatistics(features=(Feature(name="age", lower=0, upper=120),)).bins
@@ -141,10 +143,10 @@ class SiteStatistics(section.Section, frozen=True, kw_only=True):
     labels: Labels | None = None
     """Column of classes."""
     samples: section.Positive | None = None
-    """Most samples of one site that count; needed with noise. None: 1,048,576."""
+    """Largest number of samples of one site that count; needed with noise. None: 1,048,576."""
     epsilon: section.PositiveReal | None = None
-    """With ``privacy.unit = "party"``: epsilon of the statistics, on top of the training's."""
+    """With ``privacy.unit = "party"``: epsilon of the statistics, in addition to the training's."""
     multiplier: section.PositiveReal | None = None
     """Noise multiplier, in place of ``epsilon``."""
     report: Literal["auto", "pooled", "median"] = "auto"
-    """As ``evaluation.report``; counts are of a cluster with ``median``."""
+    """Like ``evaluation.report``; with ``median`` counts are those of a cluster."""

@@ -1,4 +1,4 @@
-"""Errors in a scenario for people, from msgspec's complaints: the field, the reason, the remedy."""
+"""Errors in a scenario for people, from msgspec's errors: field, reason, remedy."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ def explain(
     root: type[FileTable] = Scenario,
     above: Sequence[str] = (),
 ) -> ConfigError:
-    """The error for a person.
+    """Return the error for a person.
 
     Args:
-        error: what ``msgspec.convert(table, root)`` raised.
-        raw: the scenario as read, overrides applied; the offending value is quoted from it.
+        error: raised by ``msgspec.convert(table, root)``.
+        raw: the scenario as read, with overrides; the error quotes the value from it.
         root: kind of the table: the whole scenario, or a part.
         above: path from the scenario to the table.
     """
@@ -52,12 +52,12 @@ def explain(
 
 
 def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
-    """The error for what should be a part and is no table, or does not name one that there is.
+    """Return the error for a part that is not a table, or has an unknown name.
 
     Args:
         kind: of the part.
         value: as read.
-        segments: path to it.
+        segments: path to the part.
     """
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
@@ -75,7 +75,7 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
 
 
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
-    """The error for a word that is none of ``choices``."""
+    """Return the error for a word that is not in ``choices``."""
     close = text.closest(str(value), choices)
     listed = "choose one of " + ", ".join(choices)
     remedy = f"did you mean {close}? {listed}" if close else listed
@@ -115,9 +115,9 @@ def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> Co
 def _look_up(
     segments: Sequence[str], raw: dict[str, Any], root: type[FileTable], depth: int
 ) -> tuple[inspect.Type, Any]:
-    """The declared type and the raw value at a path; of a tagged union, the member that the raw tag names.
+    """Return the declared type and the raw value at a path; for a tagged union, the member of the raw tag.
 
-    ``root`` is what stands after the first ``depth`` segments.
+    ``root`` is the type after the first ``depth`` segments.
     """
     node: inspect.Type = inspect.type_info(root)
     value: Any = raw
@@ -141,13 +141,13 @@ def _look_up(
 def _member(node: inspect.Type, value: Any) -> inspect.Type:
     if isinstance(node, inspect.UnionType) and isinstance(value, dict):
         structs = (t for t in node.types if isinstance(t, inspect.StructType))
-        # A union has one table without a tag at most.
+        # A union has at most one table without a tag.
         return next((t for t in structs if t.tag is None or t.tag == value.get(t.tag_field)), node)
     return node
 
 
 def _tag_field(node: inspect.Type) -> str | None:
-    """The field that says what kind of table it is: ``type``, or ``kind`` of behaviours."""
+    """Return the field that holds the kind of a table: ``type``, or ``kind`` for behaviours."""
     if isinstance(node, inspect.StructType):
         return node.tag_field
     members = node.types if isinstance(node, inspect.UnionType) else ()
@@ -155,7 +155,7 @@ def _tag_field(node: inspect.Type) -> str | None:
 
 
 def _choices(node: inspect.Type) -> list[str]:
-    """The values that an enumerated or tagged type allows."""
+    """Return the values that an enumerated or tagged type allows."""
     if isinstance(node, inspect.LiteralType):
         return [str(value) for value in node.values]
     if isinstance(node, inspect.UnionType):
@@ -167,7 +167,7 @@ def _choices(node: inspect.Type) -> list[str]:
 
 
 def _all_fields() -> Iterator[str]:
-    """Dotted paths of all fields of all sections."""
+    """Yield the dotted paths of all fields of all sections."""
 
     def walk(node: inspect.Type, prefix: str) -> Iterator[str]:
         if isinstance(node, inspect.StructType):

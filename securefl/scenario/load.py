@@ -1,4 +1,4 @@
-"""Loading a ``Scenario`` from a TOML file and ``--set`` overrides, or one clear refusal."""
+"""Loading of a ``Scenario`` from a TOML file and ``--set`` overrides."""
 
 import math
 import re
@@ -39,11 +39,11 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
         overrides: ``"path=value"`` each, applied in order (:mod:`securefl.scenario.overrides`).
 
     Raises:
-        ConfigError: with the file (and line) when it cannot be read or is no TOML, else with the dotted path
-            of the field that is unknown, missing, of the wrong type or out of range.
+        ConfigError: the file cannot be read or is not TOML; the error names the file (and line). Or a field
+            is unknown, missing, of the wrong type or out of range; the error names its dotted path.
     """
     try:
-        # Some editors on Windows begin a file with a byte order mark.
+        # Some Windows editors begin a file with a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(
@@ -58,10 +58,10 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
 
 
 def parse_scenario(text: str, overrides: tuple[str, ...] = (), source: str = "scenario") -> Scenario:
-    """Like :func:`load_scenario`, for text at hand; ``source`` names it in errors.
+    """Load a scenario from text, like :func:`load_scenario`; ``source`` names it in errors.
 
     Raises:
-        ConfigError: as :func:`load_scenario`.
+        ConfigError: as for :func:`load_scenario`.
     """
     try:
         raw = tomllib.loads(text)
@@ -75,15 +75,15 @@ def scenario_of(
     overrides: tuple[str, ...] = (),
     at_hand: Mapping[str, type[Part]] = MappingProxyType({}),
 ) -> Scenario:
-    """Like :func:`load_scenario`, for a table that :mod:`tomllib` returned; it stays as it is.
+    """Load a scenario from a table of :mod:`tomllib`, like :func:`load_scenario`; the table is not changed.
 
     Args:
         table: of the scenario.
         overrides: as for :func:`load_scenario`.
-        at_hand: classes of a user's parts by name, which are not imported.
+        at_hand: classes of a user's parts by name; they are not imported.
 
     Raises:
-        ConfigError: as :func:`load_scenario`.
+        ConfigError: as for :func:`load_scenario`.
     """
     raw = deepcopy(dict(table))
     for override in overrides:
@@ -106,11 +106,11 @@ def scenario_of(
 def decode_table(
     raw: dict[str, Any], kind: type[S], at_hand: Mapping[str, type[Part]] = MappingProxyType({})
 ) -> S:
-    """A table with the parts in it, each of which its own file says how to read.
+    """Return a table with its parts decoded, each by its own class.
 
     Raises:
-        ConfigError: a part is not there, or is refused.
-        msgspec.ValidationError: anything else is.
+        ConfigError: a part is unknown or invalid.
+        msgspec.ValidationError: another field is invalid.
     """
     parts: list[tuple[tuple[str, ...], Any]] = []
     rest = _lift(_describe_type(kind), raw, (), parts, _Source(raw, at_hand))
@@ -129,7 +129,7 @@ class _Source(NamedTuple):
 
 @cache
 def _describe_type(kind: type) -> inspect.Type:
-    """The fields of a table, looked up once: it takes ten times as long as decoding."""
+    """Return the fields of a table; cached, since this takes ten times as long as decoding."""
     return inspect.type_info(kind)
 
 
@@ -140,7 +140,7 @@ def _lift(
     parts: list[tuple[tuple[str, ...], Any]],
     source: _Source,
 ) -> Any:
-    """``value`` without the tables of parts, which go resolved into ``parts``."""
+    """Return ``value`` without the tables of parts, and append the resolved parts to ``parts``."""
     if isinstance(node, inspect.VarTupleType) and isinstance(value, list):
         below = enumerate(value)
         return [_lift(node.item_type, one, (*path, str(i)), parts, source) for i, one in below]
@@ -165,14 +165,14 @@ def _lift(
 
 
 def _kind_of(node: inspect.Type) -> type[Part] | None:
-    """The kind of parts that a field is declared to hold; it may also hold none."""
+    """Return the kind of parts in a field; None if it holds none."""
     members = node.types if isinstance(node, inspect.UnionType) else (node,)
     structs = (one.cls for one in members if isinstance(one, inspect.StructType))
     return next((one for one in structs if issubclass(one, Part)), None)
 
 
 def _resolve_part(kind: type[Part], table: Any, path: tuple[str, ...], source: _Source) -> Part:
-    """The part that a table names, with its fields."""
+    """Return the part that a table names, with its fields."""
     usual = kind.usual if kind.implied else None
     name = table.get(kind.__struct_config__.tag_field, usual) if isinstance(table, dict) else None
     if not isinstance(name, str) or (":" in name and not OWN_NAME.fullmatch(name)):
@@ -191,7 +191,7 @@ def _resolve_part(kind: type[Part], table: Any, path: tuple[str, ...], source: _
 
 
 def _put(table: Any, path: tuple[str, ...], part: Any) -> Any:
-    """The table with ``part`` at ``path``."""
+    """Return the table with ``part`` at ``path``."""
     name, *below = path
     if isinstance(table, tuple):
         at = int(name)
@@ -207,7 +207,7 @@ def _syntax_error(source: str, message: str, text: str) -> ConfigError:
 
 
 def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """All leaves with their dotted paths: msgspec lets infinities and a final newline pass."""
+    """Yield all leaves with their dotted paths: msgspec accepts infinities and a final newline."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _scalars(item, f"{path}.{key}" if path else str(key))

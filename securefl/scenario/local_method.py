@@ -1,11 +1,11 @@
-"""The ``training.method`` table: what local training changes in plain SGD.
+"""The ``training.method`` table: changes of local training to plain SGD.
 
-The base class holds what every method states; each is a file in
+The base class declares the properties of every method. Each is a file in
 :mod:`securefl.training.local_methods.parts`, with formula and source.
 
-The ``[server_optimiser]`` table: what the server makes of a round's aggregated update.
+The ``[server_optimiser]`` table: the server's step from a round's aggregated update.
 
-The base class holds what every optimiser states; each is a file in
+The base class declares the properties of every optimiser. Each is a file in
 :mod:`securefl.methods.server_optimisers.parts`, with formula and source.
 """
 
@@ -18,7 +18,7 @@ from securefl.scenario.parts import Part
 from securefl.scenario.section import PositiveReal
 
 Tensor = Any
-"""A ``torch.Tensor``; tables are read where there is no torch."""
+"""A ``torch.Tensor``; tables are also read without torch."""
 
 
 class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
@@ -38,15 +38,15 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
     implied: ClassVar[bool] = True
     required: ClassVar[tuple[str, ...]] = ("correct",)
     controls: ClassVar[bool] = False
-    """Whether control variates travel beside the parameters, as many numbers again."""
+    """True if control variates travel with the parameters, as many numbers again."""
 
     @property
     def plain(self) -> bool:
-        """True if the method leaves gradients as they are."""
+        """True if the method does not change gradients."""
         return False
 
     def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
-        """Return the gradient to descend along in place of ``slope``. It must not change its arguments.
+        """Return the gradient to use in place of ``slope``. It must not change its arguments.
 
         All are tensors of one shape.
 
@@ -90,9 +90,9 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     implied: ClassVar[bool] = True
     required: ClassVar[tuple[str, ...]] = ("step",)
     moments: ClassVar[int] = 1
-    """s: vectors that it carries from round to round, besides the model."""
+    """s, number of vectors that the optimiser carries from round to round besides the model."""
     scales_updates: ClassVar[bool] = True
-    """Whether twice the update makes twice the step; then the step over the learning rate is an update."""
+    """True if the step is proportional to the update; then the step over the learning rate is an update."""
 
     learning_rate: PositiveReal = 1.0
     """Length of the server's step."""
@@ -114,7 +114,7 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     def past(self, moments: F64) -> F64:
         """Return a mean of past aggregates, f64 ``(d,)``, for rules with a memory; zero before round 0.
 
-        By default this is the first moment.
+        By default the first moment.
         """
         past: F64 = moments[0]
         return past

@@ -10,7 +10,7 @@ Activation = Literal["relu", "elu", "tanh"]
 class Model(Part, tag_field="type", frozen=True, kw_only=True):
     """Base of models. A subclass is one kind of model with its parameters; ``build`` returns the module.
 
-    ``build`` imports torch itself, since processes without torch read tables, too.
+    ``build`` must import torch itself, since processes without torch also read tables.
 
     >>> import securefl
     >>> class Linear(securefl.Model, frozen=True, kw_only=True):
@@ -26,20 +26,20 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     usual: ClassVar[str] = "mlp"
     required: ClassVar[tuple[str, ...]] = ("build",)
     reads: ClassVar[Literal["numbers", "text", "both"]] = "numbers"
-    """Samples f32 ``(batch, *input_shape)`` with a label each, or tokens i64 ``(batch, length)`` with the
-    next one at each position."""
+    """Input of the model: samples f32 ``(batch, *input_shape)`` with a label each, or tokens i64 ``(batch,
+    length)`` with the next token as label at each position."""
     flat: ClassVar[bool] = False
-    """Whether its first layer is dense, on all values of a sample."""
+    """True if the first layer is dense, on all values of a sample."""
     by_sites: ClassVar[bool] = False
-    """True if it is named arrays only, which sites alone train and test."""
+    """True if the model is named arrays only, which sites alone train and test."""
     by_columns: ClassVar[bool] = False
-    """Whether sites look at their data only, and train nothing."""
+    """True if sites compute statistics of their data only and train nothing."""
     class_biases: ClassVar[bool] = False
-    """Whether its last parameters are one bias per class."""
+    """True if the last parameters are one bias per class."""
 
     @property
     def first_file(self) -> str:
-        """Path of the file with the first parameters; empty if the model draws them."""
+        """Path of the file with the initial parameters; empty if the model draws them."""
         return ""
 
     @property

@@ -1,4 +1,4 @@
-"""``--set path=value``: changes to a scenario's raw tables before they are decoded."""
+"""``--set path=value``: changes to a scenario's raw tables before decoding."""
 
 import re
 import tomllib
@@ -15,16 +15,16 @@ def apply_override(table: dict[str, Any], assignment: str) -> None:
     """Change one setting of ``table`` in place.
 
     ``path`` is dotted; a number in it indexes a list, and the length of the list appends. ``value`` is a TOML
-    value; what TOML does not understand and has no brackets or quotes is a string, so ``server=active`` needs
-    no quoting. An empty value removes the setting, so that its default holds. Setting ``X.type`` to another
-    type drops the fields of the former one.
+    value. A value that is not TOML and has no brackets or quotes is a string, so ``server=active`` needs no
+    quotes. An empty value removes the setting, which restores its default. Setting ``X.type`` to another type
+    drops the fields of the old one.
 
     Args:
-        table: as :mod:`tomllib` returns it.
+        table: of :mod:`tomllib`.
         assignment: ``"path=value"``.
 
     Raises:
-        ConfigError: no ``=``, a malformed path, or a path that leads through something that is no table.
+        ConfigError: no ``=``, a malformed path, or a path through a value that is not a table.
     """
     path, equals, text = assignment.partition("=")
     path = path.strip()
@@ -45,7 +45,7 @@ def apply_override(table: dict[str, Any], assignment: str) -> None:
 
 
 def _descend(node: Any, segment: str, fresh: Any, path: str) -> Any:
-    """The child of ``node`` called ``segment``; an absent one is made."""
+    """Return the child of ``node`` called ``segment``; create it if it is absent."""
     if isinstance(node, dict):
         return node.setdefault(segment, fresh)
     index = _index(node, segment, path)
@@ -73,7 +73,7 @@ def _remove(node: Any, segment: str, path: str) -> None:
 
 
 def _index(node: Any, segment: str, path: str) -> int:
-    """``segment`` as an index into the list ``node``; its length is allowed and means one past the end."""
+    """Return ``segment`` as an index into the list ``node``; its length is allowed, one past the end."""
     if not isinstance(node, list):
         raise ConfigError(
             path,

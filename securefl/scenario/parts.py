@@ -1,8 +1,7 @@
-"""Parts of a scenario that stand in one file each: rules, attacks, partitions, models.
+"""Parts of a scenario, one file each: rules, attacks, partitions, models.
 
-A part is a table (its fields), the function it stands for, and what it needs and withstands. It is found by
-the name in its ``type``: a file of that name in a package of its kind, or ``module:name`` for one's own. Only
-the file that is named is imported.
+A part is a table (its fields), the function that it configures, and its needs and guarantees. Its ``type``
+names a file in a package of its kind, or ``module:name`` for a user's part. Only that file is imported.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from securefl.scenario.section import CheckedMeta, Section
 
 
 class PartMeta(CheckedMeta):
-    """Names a part by its tag; one's own, which has none, by ``module:name``."""
+    """Metaclass that names a part by its tag, or by ``module:name`` if a user's part has none."""
 
     def __new__(
         mcls: type[PartMeta],
@@ -37,7 +36,7 @@ class PartMeta(CheckedMeta):
         tag: str | None = None,
         **settings: Any,
     ) -> PartMeta:
-        """As for any struct."""
+        """Create the class with its tag."""
         full = tag or f"{namespace['__module__']}:{name}"
         return super().__new__(mcls, name, bases, namespace, tag=full, **settings)
 
@@ -46,32 +45,32 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
     """Base of all kinds of parts."""
 
     homes: ClassVar[tuple[str, ...]] = ()
-    """Where parts of this kind are: packages with one file each, or modules with several."""
+    """Packages with one part of this kind per file, or modules with several."""
     usual: ClassVar[str] = ""
-    """The one that errors give as an example."""
+    """Part that errors give as an example."""
     implied: ClassVar[bool] = False
-    """Whether a table without a ``type`` is the usual one."""
+    """True if a table without a ``type`` is the usual one."""
     remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What an error advises if a field is missing, where the choices of its type do not say it."""
+    """Remedies for missing fields whose type lists no choices."""
     required: ClassVar[tuple[str, ...]] = ()
-    """Methods without which a part of this kind cannot be used."""
+    """Methods that a part of this kind must define."""
 
     @property
     def name(self) -> str:
-        """What the scenario calls it, as in ``type = "krum"``."""
+        """Name in a scenario, as in ``type = "krum"``."""
         return str(self.__struct_config__.tag)
 
     @property
     def is_own(self) -> bool:
-        """Whether a user wrote it, so that what it gives is to be checked."""
+        """True if a user wrote the part, whose results must then be checked."""
         return ":" in self.name
 
     @contextmanager
     def blame_part(self) -> Iterator[None]:
-        """Blame a part of one's own for whatever is raised meanwhile, in one line.
+        """Turn any exception of a user's part within the block into one line that names the part.
 
         Raises:
-            RunAbortedError: it raised something.
+            RunAbortedError: the part raised an exception.
         """
         try:
             yield
@@ -85,13 +84,13 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
 
 P = TypeVar("P", bound=Part)
 SCHEMES: Final = ("csv", "folder", "idx", "npz", "parquet")
-"""Stand before the path of a data set, and name no module."""
+"""Schemes before the path of a data set; they are not module names."""
 OWN_NAME: Final = re.compile(r"[\w.]+:\w+")
-"""``module:name``."""
+"""Pattern of ``module:name``."""
 
 
 def names(kind: type[Part]) -> tuple[str, ...]:
-    """The names of all parts of a kind that come with securefl; of packages nothing but the list is read."""
+    """Return the names of all built-in parts of a kind; packages are listed, not imported."""
     found: list[str] = []
     for home in kind.homes:
         module = importlib.import_module(home)
@@ -103,16 +102,16 @@ def names(kind: type[Part]) -> tuple[str, ...]:
 
 
 def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingProxyType({})) -> type[P]:
-    """Return the part called ``name``: of securefl, or a user's as ``module:name``.
+    """Return the part called ``name``: a built-in one, or a user's as ``module:name``.
 
     Args:
         kind: base of the part.
         name: its ``type``.
-        at_hand: classes of a user's parts by name (:func:`own_parts`), which are not imported.
+        at_hand: classes of a user's parts by name (:func:`own_parts`), they are not imported.
 
     Raises:
-        LookupError: there is none of that name.
-        ConfigError: a module or a name in it that cannot be used; it names neither field nor table.
+        LookupError: no part has that name.
+        ConfigError: the module or the name cannot be used; the error names neither field nor table.
     """
     if ":" in name:
         return _own(kind, name, at_hand.get(name))
@@ -129,12 +128,12 @@ def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingPr
 
 
 def is_kind(part: type[Part]) -> bool:
-    """Whether it stands for all parts of its kind, and is none itself."""
+    """Return True if the class is the base of a kind and not a part."""
     return "required" in vars(part)
 
 
 def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
-    """What a node of a schema stands for: all built-in parts, where a kind is declared."""
+    """Return the types that a node of a schema may be: all built-in parts if it declares a kind."""
     kind = node.cls if isinstance(node, inspect.StructType) else None
     if kind is None or not issubclass(kind, Part) or not is_kind(kind):
         return (node,)
@@ -142,17 +141,16 @@ def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def default_of(kind: type[P], name: str) -> P:
-    """The part that a table has when it names none, with all defaults."""
+    """Return the default part of a table, with all defaults."""
     return find(kind, name)()
 
 
 def own_parts_from(folder: Path) -> None:
-    """Let modules of one's own be found in ``folder``, and in the current directory.
+    """Add ``folder``, the current directory and this library's folder to the end of the module search path.
 
-    Both come last in the search, so that no installed module is ever replaced by a file that lies there.
-    Child processes search the same places. Where this library stands comes behind them: beside a folder of
-    its name, as a clone's, they would otherwise import that one as a namespace package if it is installed
-    as editable.
+    At the end, no file there replaces an installed module. Child processes search the same folders. The
+    library's folder is needed for an editable installation: beside a folder of its name, such as a clone,
+    child processes would otherwise import that folder as a namespace package.
     """
     library = Path(__file__).parents[2]
     for place in (str(folder.resolve()), str(Path.cwd()), str(library)):
@@ -161,10 +159,11 @@ def own_parts_from(folder: Path) -> None:
 
 
 def load_own(name: str) -> Any:
-    """What ``module:name`` names.
+    """Return the object of ``module:name``.
 
     Raises:
-        ConfigError: no such module or name, or importing it failed; ``name`` stands for the field.
+        ConfigError: no such module or name, or its import failed; the error has ``name`` in place of the
+            field.
     """
     module_name, _, attribute = name.partition(":")
     try:
@@ -173,15 +172,15 @@ def load_own(name: str) -> Any:
         if module_name not in sys.modules:
             raise _not_imported(name, error) from error
         raise ConfigError(name, f"has no {attribute}", "name a class of this module") from error
-    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # any exception of the user's module during import
         raise _not_imported(name, error) from error
 
 
 def own_name(made: object) -> str:
-    """The ``module:name`` by which another process imports a class or a function.
+    """Return the ``module:name`` by which another process imports a class or a function.
 
     Raises:
-        ConfigError: it has none: an instance, or what is in a function, in the main program or in a notebook.
+        ConfigError: it has none: an instance, or defined in a function, the main program or a notebook.
     """
     module, name = getattr(made, "__module__", ""), getattr(made, "__qualname__", "")
     if module in {"", "__main__"} or getattr(sys.modules.get(module), name, None) is not made:
@@ -194,8 +193,8 @@ def own_name(made: object) -> str:
 def own_parts(value: object) -> dict[str, type[Part]]:
     """Return the classes of the user's parts in a scenario, a table or a part, by name.
 
-    They make a changed copy of the scenario, also if the name of a class cannot be imported (in a function),
-    or another class has it by now (in a notebook).
+    A changed copy of the scenario needs them if a class cannot be imported (in a function), or if another
+    class has its name by now (in a notebook).
     """
     found: dict[str, type[Part]] = {}
     if isinstance(value, Part) and ":" in value.name:
@@ -209,10 +208,11 @@ def own_parts(value: object) -> dict[str, type[Part]]:
 
 
 def check_importable(scenario: Section) -> None:
-    """Refuse a user's parts that the processes of a run cannot import.
+    """Check that the processes of a run can import a user's parts.
 
     Raises:
-        ConfigError: the class is in the main program, a notebook or a function, or another one has its name.
+        ConfigError: the class is in the main program, a notebook or a function, or another class has its
+            name.
     """
     for name, part in own_parts(scenario).items():
         module, _, attribute = name.partition(":")
@@ -222,7 +222,7 @@ def check_importable(scenario: Section) -> None:
 
 
 def own_sources(chosen: object) -> dict[str, bytes]:
-    """The source files of all modules of one's own that a scenario names as ``module:name``.
+    """Return the source files of all users' modules that a scenario names as ``module:name``.
 
     Args:
         chosen: fields of a scenario as built-in types (:func:`securefl.scenario.draws.chosen_fields`).
@@ -238,7 +238,7 @@ def own_sources(chosen: object) -> dict[str, bytes]:
     try:
         found = find_spec(module)
         return {module: Path(found.origin).read_bytes()} if found and found.origin else {}
-    except (ImportError, ValueError, OSError):  # a module that is refused later
+    except (ImportError, ValueError, OSError):  # such a module is refused later
         return {}
 
 
@@ -267,13 +267,13 @@ def _own(kind: type[P], name: str, at_hand: type[Part] | None) -> type[P]:
 
 
 def _is_missing(part: type[Part], method: str) -> bool:
-    """Whether it has the method only from the class that requires it."""
+    """Return True if it has the method only from the class that requires it."""
     requires = next(base for base in part.__mro__ if "required" in vars(base))
     return getattr(part, method, None) is getattr(requires, method, None)
 
 
 def _tagged_parts(module: Any, kind: type[P]) -> dict[str, type[P]]:
-    """The parts that are defined in a module, by name."""
+    """Return the parts that a module defines, by name."""
     own = (
         one
         for one in vars(module).values()

@@ -1,12 +1,12 @@
-"""The ``[privacy]`` table and ``[training.dp_sgd]``: what is hidden, by what noise, from whose view.
+"""The ``[privacy]`` table and ``[training.dp_sgd]``: protected unit, noise and adversary.
 
-``docs/privacy.md`` says what each choice is worth. A scenario is **settled** when the noise of every party
-follows from it and the model's size alone: before, an epsilon has to become a multiplier, which takes the
+``docs/privacy.md`` states the guarantee of each choice. A scenario is **settled** if it and the model's size
+alone determine the noise of every party. To settle it, an epsilon must become a multiplier, which needs the
 parties' numbers of records and an accountant (:mod:`securefl.methods.privacy.settling`).
 
 The ``[checks]`` table: the server's checks of opened sums (step 12 of the data flow).
 
-``secure_sum.validate``: updates that are measured before they count (ADR 0024).
+``secure_sum.validate``: updates whose norm is checked before they count (ADR 0024).
 """
 
 from typing import Annotated, Literal
@@ -17,9 +17,9 @@ from securefl.scenario import section
 from securefl.scenario.section import Section
 
 MAX_COMPONENTS = 64
-"""Dropouts that dropout-exact noise is made for: the shares of so many secrets fit a share box."""
+"""Largest number of dropouts for dropout-exact noise: the shares of that many secrets fit a share box."""
 _Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
-"""Nobody learns anything through as much noise, and beyond it variances are no numbers any more."""
+"""Noise multiplier; beyond 1e9 updates carry no information, and variances overflow."""
 
 
 class Normalise(section.Section, tag="normalise", frozen=True, kw_only=True):
@@ -57,23 +57,23 @@ class DpSgd(section.Section, frozen=True, kw_only=True):
     bound: Normalise | ClipEach = Normalise()
     """Bound of each example's gradient."""
     sampler: Literal["poisson", "fixed-size"] = "poisson"
-    """``poisson``: each record by its own secret coin. ``fixed-size``: a uniform subset of ``batch_size``
-    without replacement."""
+    """``poisson``: each record is drawn by its own secret coin. ``fixed-size``: a uniform subset of
+    ``batch_size`` without replacement."""
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """beta. Before the bound an example's gradient counts 1 - beta, the carried vector beta.
-    Needs ``carry``."""
+    """beta. Before the bound an example's gradient has weight 1 - beta, the carried vector beta. Needs
+    ``carry``."""
     carry: Literal["off", "own", "global"] = "off"
-    """Carried vector; needs ``momentum``. ``own``: the party's last upload, noise included, in clusters of 1
-    only. ``global``: the last step of the global model over the server's learning rate."""
+    """Carried vector; needs ``momentum``. ``own``: the party's last upload with its noise, in clusters of
+    1 only. ``global``: the last step of the global model over the server's learning rate."""
 
     @property
     def norm(self) -> float:
-        """No example's bounded gradient is longer."""
+        """Largest L2 norm of an example's bounded gradient."""
         return self.bound.norm if isinstance(self.bound, ClipEach) else 1.0
 
 
 class Transfer(section.Section, frozen=True, kw_only=True):
-    """Scale the server's learning rate by ``multiplier`` over the run's own (Xiang et al., section 4.2).
+    """Factor of the server's learning rate: ``multiplier`` over the run's own (Xiang et al., section 4.2).
 
     >>> from securefl.sections import Transfer
     >>> Transfer(multiplier=1.5).multiplier
@@ -87,8 +87,8 @@ class Transfer(section.Section, frozen=True, kw_only=True):
 class QuantileClip(section.Section, frozen=True, kw_only=True):
     """Clip of updates that follows a quantile of their norms (Andrew et al. 2021), at party level.
 
-    The clip C becomes C exp(-``rate`` (share - ``quantile``)) after each round; ``share`` is that of updates
-    no longer than C, with noise.
+    After each round the clip C becomes C exp(-``rate`` (share - ``quantile``)). ``share`` is the noisy share
+    of updates no longer than C.
 
     >>> from securefl.sections import QuantileClip
     >>> QuantileClip(quantile=0.5).rate
@@ -96,7 +96,7 @@ class QuantileClip(section.Section, frozen=True, kw_only=True):
     """
 
     quantile: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Share of updates that should not be cut."""
+    """Share of updates that should not be clipped."""
     initial: section.PositiveReal = 0.1
     """C of the first round, L2 norm of a whole update."""
     minimum: section.PositiveReal = 1e-6
@@ -119,32 +119,33 @@ class Privacy(section.Section, frozen=True, kw_only=True):
     """
 
     unit: Literal["none", "record", "party"] = "none"
-    """Protected unit: nothing, one example, or all data of a party. ``record`` needs ``training.dp_sgd`` and
-    ``weighting.mode = "ignore"``; ``party`` needs ``encoding.clip`` or ``privacy.clip``."""
+    """Protected unit: nothing, one example, or all data of a party. ``record`` needs ``training.dp_sgd``
+    and ``weighting.mode = "ignore"``; ``party`` needs ``encoding.clip`` or ``privacy.clip``."""
     relation: Literal["add-remove", "replace-one"] = "add-remove"
     """Neighbouring relation of data sets."""
     epsilon: section.PositiveReal | None = None
-    """Budget of the whole run, from which the noise multiplier follows. Either this or ``multiplier``."""
+    """Budget of the whole run, which determines the noise multiplier. Either this or ``multiplier``."""
     multiplier: _Multiplier | None = None
-    """sigma, standard deviation of the noise in an opened sum that the adversary does not know, over the
+    """sigma: standard deviation of the noise in an opened sum that the adversary does not know, over the
     sensitivity of add-remove."""
     delta: Annotated[float, Meta(gt=0, lt=1)] | Literal["auto"] = "auto"
-    """Below 1 / records. ``auto``: records^-1.1 with the records of the smallest party, or parties^-1.1. The
-    header warns of a delta above 0.01 (65 units or fewer)."""
+    """Below 1 / records. ``auto``: records^-1.1 with the records of the smallest party, or parties^-1.1.
+    The header warns of a delta above 0.01 (65 units or fewer)."""
     records: section.Positive | None = None
-    """Record level: fewest records of any party. ``run`` and ``simulate`` count them; a deployment states the
-    number, and a party with fewer refuses."""
+    """Record level: fewest records of any party. ``run`` and ``simulate`` count them. A deployment states
+    the number, and a party with fewer refuses to join."""
     law: Literal["skellam", "discrete-gaussian"] = "skellam"
     """Distribution of the noise, on integers."""
     placement: Literal["local", "threshold", "dropout-exact"] = "local"
-    """``local``: each upload carries all noise. ``threshold``: 1 / h of its variance, h = ``min_survivors`` -
-    f. ``dropout-exact``: enough that s survivors keep 1 / (s - f) each, for at most 64 tolerated dropouts."""
+    """``local``: each upload carries all noise. ``threshold``: 1 / h of its variance, h =
+    ``min_survivors`` - f. ``dropout-exact``: enough that s survivors keep 1 / (s - f) each, for at most
+    64 tolerated dropouts."""
     budget: section.PositiveReal | None = None
     """Epsilon above which a party releases nothing. None: ``epsilon``."""
     releases: section.NonNegative | None = None
     """Number of releases within the budget; computed when the scenario is settled."""
     accountant: Literal["pld", "rdp"] = "pld"
-    """Accountant that turns epsilon into noise; both are reported."""
+    """Accountant that converts epsilon to noise; the report has both."""
     transfer: Transfer | None = None
     """Scaling of the server's learning rate."""
     clip: QuantileClip | None = None
@@ -152,12 +153,12 @@ class Privacy(section.Section, frozen=True, kw_only=True):
 
     @property
     def shared(self) -> bool:
-        """Whether the guarantee rests on others' noise, too."""
+        """True if the guarantee also relies on the noise of other parties."""
         return self.placement != "local"
 
     @property
     def settled(self) -> bool:
-        """Whether the noise, and how often it may be relied on, follow from the scenario alone."""
+        """True if the scenario alone determines the noise and the number of releases."""
         if self.unit == "none":
             return True
         known = self.multiplier is not None and self.delta != "auto"
@@ -166,7 +167,7 @@ class Privacy(section.Section, frozen=True, kw_only=True):
 
 
 class Checks(Section, frozen=True, kw_only=True):
-    """Checks of opened sums against the agreed noise; a sum that fails is left out (docs/checks.md).
+    """Checks of opened sums against the agreed noise; failing sums are left out (docs/checks.md).
 
     >>> from securefl.sections import Checks
     >>> Checks(kind="corrected").alpha
@@ -174,25 +175,25 @@ class Checks(Section, frozen=True, kw_only=True):
     """
 
     kind: Literal["none", "published", "corrected"] = "none"
-    """``corrected``: all checks, with a known rate of false alarms. ``published``: the norm and KS tests of
-    Xiang et al. 2023, algorithm 2, for clusters of one and noise of 3 sqrt(d) steps or more. Both need the
-    noise of ``[privacy]``."""
+    """``corrected``: all checks, with a known rate of false alarms. ``published``: the norm and KS tests
+    of Xiang et al. 2023, algorithm 2, for clusters of one and noise of 3 sqrt(d) steps or more. Both
+    need the noise of ``[privacy]``."""
     alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.01
-    """``corrected``: probability that a round leaves out any sum of honest parties, and that the evidence of
+    """``corrected``: probability that a round leaves out a sum of honest parties, and that the evidence of
     a whole run names an honest party."""
 
 
 DEAL_BYTES = 480 * 1024
-"""Largest box of triples: one member's deal has to fit into a frame, so that it can be relayed as signed."""
+"""Largest box of triples: one member's deal must fit into a frame, so that it can be relayed as signed."""
 
 
 class Validate(section.Section, frozen=True, kw_only=True):
     """Bound on the L2 norm of an upload, checked under MPC before it counts."""
 
     norm: section.PositiveReal
-    """C, in the unit of the parameters, times the party's weight: honest updates stay below 0.9 C, 2 C or
-    more are refused. Needs a clip of at most 0.9 C and no privacy noise."""
+    """C, in the unit of the parameters, times the party's weight. Honest updates stay below 0.9 C; 2 C or
+    more is rejected. Needs a clip of at most 0.9 C and no privacy noise."""
     projections: Annotated[int, Meta(ge=8, le=256, multiple_of=8)] = 64
-    """Random projections per update; more lower both errors."""
+    """Random projections per update; more projections lower both errors."""
     failure: Annotated[float, Meta(gt=0, le=0.1)] = 1e-3
     """Bound on the probability of either error, for each update."""

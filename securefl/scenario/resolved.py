@@ -1,4 +1,4 @@
-"""A scenario with all defaults written out: as TOML for people, as a digest for signatures."""
+"""A scenario with all defaults: as TOML for people, as a digest for signatures."""
 
 import hashlib
 import json
@@ -12,28 +12,27 @@ from securefl.scenario.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
 NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer", "statistics")
-"""What honest parties do not know, and what changes nothing for them."""
+"""Fields that honest parties do not know, and that change nothing for them."""
 OF_EACH_MACHINE: Final = (("training", "device"),)
-"""Table and field of what each machine decides for itself."""
+"""Table and field of each machine's own choices."""
 
 ONLY_GIVEN: Final = (("stop", "min_gain"), ("privacy", "clip"))
 """Fields that count for the digest only if they are given."""
 
 
 def to_toml(scenario: Scenario) -> str:
-    """The scenario as TOML, every default included; loading it again gives an equal scenario."""
+    """Return the scenario as TOML with every default; loading it gives an equal scenario."""
     return "\n".join(_table(msgspec.to_builtins(scenario), "")) + "\n"
 
 
 def scenario_digest(scenario: Scenario) -> bytes:
-    """SHA-256 (32 bytes) of what all parties must agree on, for them to sign.
+    """Return the SHA-256 (32 bytes) of all settings that the parties must agree on and sign.
 
     It leaves out ``description``, ``expect``, ``observer``, ``behaviours`` (honest parties do not know who
-    misbehaves) and ``statistics`` (a run of its own, in which they are metrics), and what each machine
-    decides for itself (``training.device``). All other fields count, defaults included, whether the file
-    spelled them out or not: a program with other defaults does not join. Fields of
-    :mod:`securefl.scenario.retired`, and of :data:`ONLY_GIVEN` without a value, leave the digest of earlier
-    versions.
+    misbehaves) and ``statistics`` (a run of its own, with them as metrics). It also leaves out each machine's
+    own choices (``training.device``). All other fields count, also defaults that the file does not state, so
+    a program with other defaults cannot join. Fields of :mod:`securefl.scenario.retired`, and fields of
+    :data:`ONLY_GIVEN` without a value, leave the digest equal to that of earlier versions.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in NOT_AGREED_UPON:
@@ -48,7 +47,7 @@ def scenario_digest(scenario: Scenario) -> bytes:
 
 
 def _table(table: dict[str, Any], path: str) -> Iterator[str]:
-    """Lines of one table: its values first, since TOML gives what follows a header to that header."""
+    """Yield the lines of one table: its values first, since lines after a header belong to that header."""
     present = {key: value for key, value in table.items() if value is not None}
     nested = {key: value for key, value in present.items() if _is_nested(value)}
     for key, value in present.items():

@@ -1,7 +1,7 @@
-"""Fields of earlier versions: the value that every run has now, and the field to use in their place.
+"""Fields of earlier versions: their fixed value, and the field that replaces them.
 
-The digest that parties sign still holds these values, and a recorded run of an earlier version that states
-them is read as before. A file that states another value is refused.
+The digest that parties sign still holds these values, and recorded runs of earlier versions that state them
+are readable. A file that states another value is refused.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from securefl.base.errors import ConfigError
 
 
 class Retired(NamedTuple):
-    """A field that scenarios had once."""
+    """A field of earlier versions."""
 
     value: object
-    """The value in all runs."""
+    """Value in all runs."""
     reason: str
     remedy: str = "leave it out"
     agreed: bool = True
-    """True if the digest of a scenario holds the value; machines chose the other fields for themselves."""
+    """True if the digest of a scenario holds the value; the other fields were each machine's own choice."""
 
 
 _SEED = Retired(0, "all runs have the same test set")
@@ -59,7 +59,7 @@ def without_retired(raw: dict[str, Any]) -> None:
 
 
 def restore(agreed: dict[str, Any]) -> None:
-    """Put retired fields with their values back into a scenario as built-in types, for its digest."""
+    """Add retired fields with their values to a scenario as built-in types, for its digest."""
     for path, field in FIELDS.items():
         if field.agreed:
             table, name = _find_field(agreed, path)

@@ -31,7 +31,7 @@ _FORMS = {
 
 
 def plain(text: str, forms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return ``Expected `object`, got `int``` and its kin in plain words, without what was found.
+    """Return an error such as ``Expected `object`, got `int``` in plain words, without the found type.
 
     Args:
         text: of :class:`msgspec.ValidationError`.
@@ -56,13 +56,13 @@ def short(value: Any) -> str:
 
 
 class CheckedMeta(StructMeta):
-    """Checks the fields of a table that Python makes; msgspec itself checks those of files only."""
+    """Metaclass that checks the fields of tables made in Python; msgspec checks those of files only."""
 
     def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
         """Make a table.
 
         Raises:
-            ConfigError: a value is of the wrong type or outside its range; it names class and field.
+            ConfigError: a value has the wrong type or is out of range; the error names class and field.
         """
         table: Any = cls
         known = msgspec.structs.fields(table)
@@ -83,25 +83,25 @@ class CheckedMeta(StructMeta):
 
 
 class FileTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """Base of the tables of a file: immutable, and an unknown field is an error."""
+    """Base of the tables of a file: immutable, without unknown fields."""
 
 
 class Section(FileTable, metaclass=CheckedMeta, frozen=True, kw_only=True):
-    """Base of the tables of a scenario, which are checked whether a file or Python makes them."""
+    """Base of the tables of a scenario, checked in files and in Python."""
 
 
 class _Declared(typing.NamedTuple):
-    """The type of a field, taken apart."""
+    """Type of a field, taken apart."""
 
     plain: Any
-    """Type of values that are no tables; None if there are none."""
+    """Type of values that are not tables; None if there are none."""
     tables: tuple[type, ...]
     many: bool
-    """Whether the value is a tuple of tables."""
+    """True if the value is a tuple of tables."""
 
 
 def _check_value(cls: type, name: str, value: Any) -> Any:
-    """Return the value of a field as a file would give it: a tuple for a list, a float for an int."""
+    """Return the value of a field in the types of a file: a tuple for a list, a float for an int."""
     declared = _fields(cls)[name]
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
         value = value.item()
@@ -128,7 +128,7 @@ def _check_value(cls: type, name: str, value: Any) -> Any:
 
 
 def _one_of(declared: Any) -> str:
-    """The words of a type in quotes, and its numbers."""
+    """Return the words of a type in quotes, and its numbers."""
     words = [f'"{word}"' for one in (declared, *typing.get_args(declared)) for word in _literals(one)]
     numbers = ["a whole number"] if int in {declared, *typing.get_args(declared)} else []
     return " or ".join((*words, *numbers))

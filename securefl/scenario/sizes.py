@@ -1,4 +1,4 @@
-"""Numbers that follow directly from the tables of a scenario: participants and planned sizes of clusters."""
+"""Numbers that follow from the tables of a scenario: participants and planned sizes of clusters."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from securefl.scenario.scenario import Clustering, Groups, Scenario
 
 
 def participants_of(scenario: Scenario) -> int:
-    """The number of participants in a round: all, the count, or the fraction rounded to a whole number."""
+    """Return the number of participants in a round: all, the count, or the fraction rounded."""
     drawn = scenario.participation
     if drawn.count is not None:
         return drawn.count
@@ -19,7 +19,7 @@ def participants_of(scenario: Scenario) -> int:
 
 
 def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
-    """Planned sizes: floor(participants / size) clusters, as even as can be, none smaller than ``size``.
+    """Return the planned sizes of floor(participants / size) clusters, as even as possible.
 
     Raises:
         UsageError: fewer participants than one cluster needs.
@@ -32,7 +32,7 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
 
 
 def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
-    """Members of the atoms of a run, larger ones first: as many atoms of at least ``size`` as there can be.
+    """Return the members of each atom, larger ones first: as many atoms of at least ``size`` as possible.
 
     Raises:
         UsageError: fewer parties than one atom needs.
@@ -41,15 +41,15 @@ def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
 
 
 def atoms_per_cluster(clustering: Clustering) -> int:
-    """Fewest atoms of a cluster."""
+    """Return the fewest atoms of a cluster."""
     return clustering.size // clustering.atoms
 
 
 def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
-    """The atoms of each cluster: floor(atoms / per_cluster) clusters, by places in ``atoms``.
+    """Return the atoms of each of floor(atoms / per_cluster) clusters, as indices into ``atoms``.
 
-    Atoms are dealt like cards, larger ones first, so that clusters differ by one atom at most, and their
-    sizes follow from the atoms' sizes alone.
+    Atoms are dealt in turn, larger ones first. So clusters differ by at most one atom, and their sizes follow
+    from the atoms' sizes alone.
 
     Args:
         atoms: sizes in any order.
@@ -64,9 +64,9 @@ def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]
 
 
 def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
-    """The sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
+    """Return the sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
 
-    Without atoms each member is one of size 1.
+    Without atoms each member is an atom of size 1.
     """
     clustering, participants = scenario.clustering, participants_of(scenario)
     atoms = atom_sizes(participants, clustering.atoms)
@@ -75,12 +75,12 @@ def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
 
 
 def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Members of the clusters when everybody who is planned takes part, larger ones first."""
+    """Return the members of each cluster if all planned parties take part, larger clusters first."""
     return tuple(sums.exact_sum(atoms) for atoms in planned_atoms(scenario))
 
 
 def majority_of(size: int, f: int) -> int:
-    """Return the least t for which two groups of t in a cluster share more than ``f`` members: 2 t - m > f.
+    """Return the least t with which two groups of t in a cluster share more than f members: 2 t - m > f.
 
     Args:
         size: m, members of the cluster.
@@ -90,10 +90,10 @@ def majority_of(size: int, f: int) -> int:
 
 
 def leakage_colluders(scenario: Scenario) -> int:
-    """Colluders that a combination of sums is reckoned to hold, unless ``leakage`` says how many.
+    """Return the assumed colluders in a combination of sums: ``leakage.colluders``, or its default.
 
-    f where every combination has whole clusters or atoms. Several sums of one update combine in more ways,
-    of parties from any clusters, and f is no bound on these: then q.
+    f if every combination consists of whole clusters or atoms. Several sums of one update combine in more
+    ways, with parties of any clusters, which f does not bound: then q.
     """
     given, clustering = scenario.leakage.colluders, scenario.clustering
     if given is not None:
@@ -103,15 +103,15 @@ def leakage_colluders(scenario: Scenario) -> int:
 
 
 def works_of(clustering: Clustering) -> int:
-    """The number of local trainings in a round, each from the same model: R with ``new_work``, else once."""
+    """Return the number of local trainings in a round, all from one model: R with ``new_work``, else 1."""
     return clustering.reclusterings if clustering.new_work else 1
 
 
 def hides_groups(groups: Groups) -> bool:
-    """Whether each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
+    """Return True if each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
     return groups.count > 1 and groups.mode == "hidden"
 
 
 def tells_groups(groups: Groups) -> bool:
-    """Whether parties tell their task group in their hello, and clusters lie inside groups."""
+    """Return True if parties send their task group in their hello, and clusters lie inside groups."""
     return groups.count > 1 and groups.mode == "open"

@@ -1,4 +1,4 @@
-"""The round that pools statistics of the sites' data, before they train."""
+"""Round that pools statistics of the sites' data, before training."""
 
 from msgspec.structs import replace
 
@@ -10,20 +10,21 @@ from securefl.scenario.scenario import Clustering, Expect, Groups, Scenario, Sto
 from securefl.scenario.secure_sum import Encoding
 
 SHARE = 10.0
-"""The noise on the round's update, which is zeros, in multiples of that on its statistics: its epsilon is a
-hundredth of the whole."""
+"""Noise on the round's update (zeros) in multiples of that on its statistics: its epsilon is a hundredth
+of the whole."""
 MOST_SAMPLES = 1 << 20
-"""Of one site, where nobody needs noise that hides a site."""
+"""Largest number of samples of one site if no noise must hide a site."""
 
 
 def statistics_round(scenario: Scenario) -> Scenario:
-    """The scenario of one round, of the same federation, whose metrics are statistics of the sites' columns.
+    """Return the scenario of one round whose metrics are statistics of the sites' columns.
 
     Args:
         scenario: of the training, with ``[statistics]``.
 
     Raises:
-        ConfigError: it declares nothing, or no noise for a federation that has some, naming the field.
+        ConfigError: it declares no columns, or no noise for a federation with noise; the error names the
+            field.
     """
     told = scenario.statistics
     metrics = [
@@ -78,8 +79,8 @@ def statistics_round(scenario: Scenario) -> Scenario:
 def _over_atoms(scenario: Scenario) -> Clustering:
     """Return the clusters of a statistics round: each is one atom, unless the federation has atoms.
 
-    Without noise statistics open over atoms only; with noise, or by the word of the federation, over any
-    clusters.
+    Without noise statistics open over atoms only. With noise, or if the federation accepts repeats, they open
+    over any clusters.
     """
     clustering = replace(scenario.clustering, reclusterings=1, new_work=False)
     needed = scenario.privacy.unit == "none" and scenario.evaluation.repeats == "refuse"

@@ -1,9 +1,8 @@
 """Fields of ``[secure_sum]`` that follow from the others if a scenario does not state them.
 
-They are derived in this order: f from the server and from verification, q from f, then t and
-``min_survivors`` from the planned clusters. Each is the least value that protocol.md (Parameters) allows, and
-at least the 2 that a secure sum needs. :mod:`securefl.methods.feasibility.secure_sum` refuses stated values
-that contradict it.
+The order of derivation: f from the server and from verification, q from f, then t and ``min_survivors`` from
+the planned clusters. Each is the least value that protocol.md (Parameters) allows, and at least the 2 that a
+secure sum needs. :mod:`securefl.methods.feasibility.secure_sum` refuses stated values that contradict it.
 """
 
 from collections.abc import Collection
@@ -24,15 +23,15 @@ from securefl.scenario.sizes import (
 )
 
 DERIVED: Final = ("colluders_per_cluster", "colluders", "threshold", "min_survivors")
-"""Fields that are derived, in their order."""
+"""Derived fields, in order."""
 
 
 def with_derived_sums(scenario: Scenario, stated: Collection[str]) -> Scenario:
-    """Return the scenario with the fields of :data:`DERIVED` that are not stated.
+    """Return the scenario with the missing fields of :data:`DERIVED`.
 
     Args:
         scenario: with any values in those fields.
-        stated: names of fields that stay as they are.
+        stated: names of fields that keep their values.
     """
     sums = scenario.secure_sum
     f = sums.colluders_per_cluster if "colluders_per_cluster" in stated else _f(scenario, stated)
@@ -53,7 +52,7 @@ def with_derived_sums(scenario: Scenario, stated: Collection[str]) -> Scenario:
 
 
 def stated_sums(scenario: Scenario) -> tuple[str, ...]:
-    """Return the fewest fields of :data:`DERIVED` from which the others follow as they are.
+    """Return the fewest fields of :data:`DERIVED` from which the others follow.
 
     A scenario does not remember the fields that its file stated. Values that equal the derived ones count as
     derived.
@@ -78,7 +77,7 @@ def least_threshold(scenario: Scenario, largest: int) -> int:
 
 
 def least_honest(scenario: Scenario) -> int:
-    """Return the least number of survivors, of any threshold, of whom k are honest: f + k."""
+    """Return the least number of survivors with k honest ones at any threshold: f + k."""
     sums = scenario.secure_sum
     colluders = sums.colluders if _meets_all_colluders(scenario) else sums.colluders_per_cluster
     return colluders + sums.k_anonymity
@@ -88,7 +87,7 @@ def least_survivors(scenario: Scenario, sizes: tuple[int, ...]) -> int:
     """Return the least ``min_survivors`` of any threshold.
 
     Parties release no sum in which ``leakage.colluders`` leave fewer than k honest members. If no cluster is
-    so large, the limits of ``[leakage]`` refuse the scenario.
+    large enough, the limits of ``[leakage]`` refuse the scenario.
 
     Args:
         scenario: with its f and q.
@@ -116,12 +115,12 @@ def _f(scenario: Scenario, stated: Collection[str]) -> int:
 
 
 def _meets_all_colluders(scenario: Scenario) -> bool:
-    """Return True if all q colluders can choose to be in one cluster: they name its task group."""
+    """Return True if all q colluders can choose to be in one cluster, by naming its task group."""
     return tells_groups(scenario.groups) and scenario.leakage.mode == "veto"
 
 
 def _planned_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Return the planned sizes; of an impossible plan those of one cluster, which is refused later."""
+    """Return the planned sizes, or for an impossible plan, which is refused later, those of one cluster."""
     try:
         return planned_sizes(scenario)
     except UsageError:

@@ -1,4 +1,4 @@
-"""Columns of tables that are read, CSV and Parquet: which are features, which is the label (docs/data.md)."""
+"""Columns of CSV and Parquet tables: features and label (docs/data.md)."""
 
 from collections import Counter
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ ColumnName = Annotated[str, Meta(min_length=1)]
 
 
 class Column(section.Section, frozen=True, kw_only=True):
-    """One column of a table: numbers, or words from a list. All constants are declared; none is computed.
+    """One column of a table: numbers, or words from a list. Its constants are declared, not computed.
 
     >>> import securefl
     >>> securefl.Column(name="age", mean=60.0, deviation=12.0).width
@@ -24,17 +24,17 @@ class Column(section.Section, frozen=True, kw_only=True):
     name: ColumnName
     """Name in the file's first line or schema."""
     categories: tuple[str, ...] = ()
-    """Words of the column, each of which becomes an input of 0 or 1. Empty: numbers."""
+    """Words of the column; each becomes an input of 0 or 1. Empty: numbers."""
     mean: float = 0.0
     """Numbers become ``(value - mean) / deviation``."""
     deviation: section.PositiveReal = 1.0
-    """See ``mean``."""
+    """Divisor of numbers; see ``mean``."""
     lower: float | None = None
     """Smallest number; a smaller one is an error."""
     upper: float | None = None
     """Largest number; a larger one is an error."""
     fill: float | str | None = None
-    """Value in place of a missing one."""
+    """Replacement of a missing value."""
 
     @property
     def width(self) -> int:
@@ -58,16 +58,16 @@ class TableSchema(section.Section, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ("",)
     """Words for a missing value in CSV."""
     incomplete: Literal["refuse", "drop"] = "refuse"
-    """Treatment of a row that lacks a value without ``fill``."""
+    """Treatment of a row with a missing value that has no ``fill``."""
     delimiter: Literal[",", ";", "|", "tab"] = ","
     """Delimiter of CSV."""
 
 
 def check_columns(columns: tuple[Column, ...], where: str = "columns") -> None:
-    """Refuse columns that contradict themselves or each other.
+    """Check that columns do not contradict themselves or each other.
 
     Raises:
-        ConfigError: naming the column by its place in ``where``.
+        ConfigError: they do; the error names the column by its index in ``where``.
     """
     if not columns:
         raise ConfigError(
