@@ -1,7 +1,7 @@
-"""Federated learning with secure sums, robust rules and differential privacy, over networks that fail.
+"""Federated learning with secure sums, robust rules and differential privacy over unreliable networks.
 
-The names here are the public API (docs/python.md); all else may change without notice. They are imported
-when they are first used.
+The names here are the public API (docs/python.md); everything else may change without notice. Names are
+imported on first use.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""``python -m securefl``."""
+"""Entry point of ``python -m securefl``."""
 
 from securefl import cli
 

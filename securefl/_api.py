@@ -40,7 +40,7 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
         overrides: ``{"stop.rounds": 3}``, or ``["stop.rounds=3"]`` as after ``--set``.
 
     Raises:
-        ConfigError: the file or a field is refused; the message names it, the reason and a remedy.
+        ConfigError: the file or a field is invalid; the message names it, the reason and a remedy.
 
     >>> import securefl
     >>> securefl.load("quickstart", {"stop.rounds": 3}).stop.rounds
@@ -51,16 +51,16 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
 
 
 def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
-    """Return the scenario with other values at some dotted paths.
+    """Return a copy of the scenario with new values at some dotted paths.
 
-    Fields of ``[secure_sum]`` that have their derived values (docs/scenarios.md) are derived again.
+    Fields of ``[secure_sum]`` that still have their derived values (docs/scenarios.md) are derived again.
 
     Args:
         scenario: is not changed.
         overrides: ``{"stop.rounds": 3, "aggregation.rule": MyRule()}``, or strings as after ``--set``.
 
     Raises:
-        ConfigError: a field is refused.
+        ConfigError: a field is invalid.
 
     >>> import securefl
     >>> from securefl.rules import Median
@@ -96,10 +96,10 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
 
 
 def _plain(path: str, value: object) -> object:
-    """Return a value as a file has it: lists for tuples, tables for instances, numbers of Python for numpy's.
+    """Return a value as TOML types: lists for tuples, tables for instances, Python numbers for numpy's.
 
     Raises:
-        ConfigError: a file has no such value.
+        ConfigError: TOML has no such value.
     """
     if isinstance(value, msgspec.Struct):
         value = msgspec.to_builtins(value)
@@ -123,7 +123,7 @@ def _validated_copy(scenario: Scenario) -> Scenario:
 
 
 def explain(scenario: Scenario) -> str:
-    """Return the consequences of a scenario as comments, as after ``--explain``, then its fields as TOML.
+    """Return a scenario as TOML, after its consequences as comments (those of ``--explain``).
 
     Raises:
         ConfigError: fields contradict each other.
@@ -137,12 +137,13 @@ def explain(scenario: Scenario) -> str:
 
 
 def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | Site) -> str:
-    """Write the first parameters of a federation of sites; return the file's SHA-256 as hex.
+    """Write the initial parameters of a federation of sites; return the file's SHA-256 as hex.
 
     Args:
         path: of the safetensors file, for ``model.file``.
-        arrays: floating-point arrays by name, as ``site.parameters()`` returns them; f32 in the file. For a
-            :class:`TorchSite` the file also holds the entries that stay at the sites, for
+        arrays: floating-point arrays by name, as ``site.parameters()`` returns them; the file holds f32. For
+            a
+            :class:`TorchSite` the file also holds its local entries, for
             :meth:`RunResult.state_dict`.
 
     Raises:
@@ -164,7 +165,7 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
 
 
 def plan(data: str = "digits", **requests: Any) -> planning.Plan:
-    """Find the parameters of a run that meet the requests, none beaten by another.
+    """Find the Pareto-optimal parameters of a run that meet the requests.
 
     Args:
         data: the data set, as in a scenario.
@@ -181,7 +182,7 @@ def plan(data: str = "digits", **requests: Any) -> planning.Plan:
 
 
 def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
-    """Return the scenario of a row of a plan, from 0; of the recommended row by default.
+    """Return the scenario of a row of a plan (from 0), by default of the recommended row.
 
     Raises:
         ConfigError: the data set does not fit the requests.
@@ -198,12 +199,12 @@ def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False)
     """Audit a recorded run: the server's knowledge of each party, and each process's compliance.
 
     Args:
-        path: run directory, which is not changed.
+        path: run directory; it is not changed.
         colluders: parties that share their knowledge with the server.
-        lab: use the ground truth, too (runs with ``lab`` only).
+        lab: also use the ground truth (only for runs with ``lab``).
 
     Raises:
-        ConfigError: a damaged transcript, or an unknown colluder.
+        ConfigError: a transcript is damaged, or a colluder is unknown.
 
     >>> import securefl
     >>> securefl.run("quickstart", broker="embedded", rounds=1, out="live").accuracy > 0

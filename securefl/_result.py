@@ -1,4 +1,4 @@
-"""The result of a run or a simulation, as the public API returns it (docs/python.md)."""
+"""Result of a run or a simulation, as the public API returns it (docs/python.md)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class RunResult:
     """
 
     summary: report.Summary
-    """Outcome, expectations, traffic, privacy: what ``summary.json`` holds."""
+    """Outcome, expectations, traffic and privacy: the content of ``summary.json``."""
     path: Path
-    """The run directory: scenario, metrics, model, summary, and of a live run the transcripts."""
+    """Run directory: scenario, metrics, model, summary and, for a live run, transcripts."""
 
     def __repr__(self) -> str:
         reached = "" if math.isnan(self.accuracy) else f", accuracy {self.accuracy:.3f}"
@@ -67,37 +67,37 @@ class RunResult:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Pooled metrics of the sites by name, for the last model that they evaluated."""
+        """Pooled metrics of the sites by name, for the last model that the sites evaluated."""
         return self.summary.outcome.evaluation
 
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the final model (the best one by ``stop.metric``): f32 arrays by parameter name.
 
-        Control variates of SCAFFOLD, which the file also has, are left out.
+        Control variates of SCAFFOLD, which are also in the file, are left out.
 
         Args:
             group: number of the task group, from 0.
 
         Raises:
-            ConfigError: no round has left a model.
+            ConfigError: the run has written no model.
         """
         from safetensors.numpy import load_file  # noqa: PLC0415 - for those who want the model
 
         return _without_controls(load_file(self._model(group)))
 
     def state_dict(self, module: torch.nn.Module | None = None, *, group: int = 0) -> dict[str, torch.Tensor]:
-        """Return the final model for ``module.load_state_dict``: tied parameters and integer buffers, too.
+        """Return the final model for ``module.load_state_dict``, with tied parameters and integer buffers.
 
-        Entries that stay at the sites (local buffers, personal and frozen parameters) have the values of the
-        first model's file, if they are 100,000 numbers together at most and the file was written for a site.
+        Local entries (local buffers, personal and frozen parameters) have the values of the initial model's
+        file. This needs a file that was written for a site, and at most 100,000 local numbers.
 
         Args:
-            module: takes the model. The result has its names, also those that ``torch.compile`` and
-                ``DataParallel`` add, and its own values of entries that did not travel. It stays as it is.
+            module: model that will load the result; it is not changed. The result has its names, also the
+                prefixes of ``torch.compile`` and ``DataParallel``, and its own values of local entries.
             group: as in :meth:`arrays`.
 
         Raises:
-            ConfigError: no round has left a model, or the module has no such arrays.
+            ConfigError: the run has written no model, or the module has other arrays.
         """
         from securefl.training.models import completed_by, load_model, load_state_dict  # noqa: PLC0415 - torch
 
@@ -117,14 +117,14 @@ class RunResult:
         return file
 
     def plot(self, file: str | Path, metrics: str | Iterable[str] = ()) -> Path:
-        """Draw what was measured, a panel for each number by round, and return the file's path.
+        """Draw the measured numbers by round, a panel for each, and return the file's path.
 
         Args:
             file: ends in .png, .svg or .pdf.
-            metrics: the only number to draw, such as ``"scores.auc"``, or several; all of them when empty.
+            metrics: one number to draw, such as ``"scores.auc"``, or several; all if empty.
 
         Raises:
-            ConfigError: nothing was measured, or not these; another ending; matplotlib is missing.
+            ConfigError: the run has no such numbers, the ending is unknown, or matplotlib is missing.
             RunAbortedError: the disk is full or gone, or the folder cannot be made.
         """
         from securefl.lab.experiments import write_result  # noqa: PLC0415 - torch
@@ -137,7 +137,7 @@ class RunResult:
         return path
 
     def frame(self) -> pd.DataFrame:
-        """The rounds as a table, a row each, indexed by round.
+        """Return the rounds as a table, one row each, indexed by round.
 
         Raises:
             ConfigError: pandas is not installed.

@@ -32,7 +32,7 @@ _OPTIONS: Final = re.compile(
 
 @contextlib.contextmanager
 def _named_in_python() -> Iterator[None]:
-    """Name arguments in an error where it names options of the command line."""
+    """Replace the command-line options that an error names by the Python arguments."""
     try:
         yield
     except SecureflError as error:
@@ -49,13 +49,13 @@ def _in_python(words: str, sign: str = "=") -> str:
 
 
 class Federation:
-    """A simulated federation in the caller's hands: step, look at it, stop it, resume it later.
+    """A simulated federation under the caller's control: step, inspect, stop, resume.
 
-    It computes what :func:`simulate` does, round by round. Iterating simulates the rounds that are left and
-    yields the record of each. As a context manager it stops at the end of the block.
+    It computes the same as :func:`simulate`. Iteration simulates the remaining rounds and yields the record
+    of each. As a context manager it stops at the end of the block.
 
     Args:
-        scenario: and all others as :func:`simulate` takes them.
+        scenario: as for :func:`simulate`, like all other arguments.
 
     Raises:
         ConfigError: the scenario, its data, a site or the directory is refused.
@@ -113,32 +113,32 @@ class Federation:
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario that is simulated, its privacy settled."""
+        """Simulated scenario, with its privacy parameters computed."""
         return self._simulation.scenario
 
     @property
     def path(self) -> Path:
-        """The run directory."""
+        """Run directory."""
         return self._simulation.directory.path
 
     @property
     def rounds(self) -> tuple[report.RoundRecord, ...]:
-        """A record of each round up to now, in order, also of those before a resumption."""
+        """Records of the simulated rounds in order, including those before a resume."""
         return self._simulation.metrics.records
 
     @property
     def ended(self) -> bool:
-        """True if no round is left, or the federation was stopped."""
+        """True if no round is left or the federation was stopped."""
         return self._simulation.end is not None
 
     @property
     def result(self) -> RunResult:
-        """Model, table and summary of the rounds up to now."""
+        """Model, table and summary of the rounds so far."""
         return RunResult(self._simulation.so_far(), self.path)
 
     @_named_in_python()
     def step(self) -> report.RoundRecord | None:
-        """Simulate the next round and return its record; None if the federation has ended.
+        """Simulate the next round and return its record; return None if the federation has ended.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -155,7 +155,7 @@ class Federation:
             yield record
 
     def run(self) -> RunResult:
-        """Simulate the rounds that are left and return the result.
+        """Simulate the remaining rounds and return the result.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -166,7 +166,7 @@ class Federation:
 
     @_named_in_python()
     def stop(self) -> RunResult:
-        """End the federation and return its result. ``resume=True`` with its directory continues it.
+        """End the federation and return its result; ``resume=True`` with its directory continues it.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -199,23 +199,22 @@ def simulate(
     resume: bool = False,
     verbose: bool = False,
 ) -> RunResult:
-    """Simulate a scenario in this process: no broker and no masks, the same sums and model as :func:`run`.
+    """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
 
     Args:
-        scenario: or an argument of :func:`load`.
+        scenario: a scenario, or an argument of :func:`load`.
         data_dir: folder of data sets that are not bundled.
         seed: of the public draws: split, initial model, clusters, misbehaving parties.
-        exact: train party by party, with the same bits as :func:`run`.
-        seeded: draw privacy noise, batches and rounding from ``seed``, too: reproducible, and not private.
+        exact: train party by party, for the same bits as :func:`run`.
+        seeded: also draw privacy noise, batches and rounding from ``seed``: reproducible, but not private.
         device: replaces the scenario's device.
         out: run directory; ``runs/<name>-<time>`` by default.
-        site: function of a party's name that returns its site, or ``"module:Name"``; for a model of type
-            ``weights``.
-        site_python: interpreter of another environment, in which each site runs in a process of its own.
+        site: function from a party's name to its site, or ``"module:Name"``; for a model of type ``weights``.
+        site_python: interpreter of another environment, in which each site runs in its own process.
         site_memory: MB of data that each such process may use; 0 for no limit.
         rounds: replaces ``stop.rounds``.
-        on_round: is called with the record of each round as it ends. Its error ends the run with a summary,
-            and is raised.
+        on_round: called with the record of each round as it ends. Its error ends the run with a summary and
+            is raised.
         resume: continue the interrupted simulation in ``out``.
         verbose: print the header and a line for each round.
 
@@ -253,17 +252,17 @@ def simulate(
 def statistics(
     scenario: Scenario | str | Path, *, site: Callable[[str], Site] | str, seed: int = 0
 ) -> Statistics:
-    r"""Return statistics of the sites' columns of ``[statistics]``, pooled in a simulated round.
+    r"""Return pooled statistics of the columns of ``[statistics]``, from one simulated round.
 
-    Values outside a declared range count as its ends; a warning for each such column gives their number.
+    Values outside a declared range are clipped to it; a warning for each such column gives their number.
 
     Args:
-        scenario: or an argument of :func:`load`.
-        site: function of a party's name that returns its site with ``columns()``, or ``"module:Name"``.
+        scenario: a scenario, or an argument of :func:`load`.
+        site: function from a party's name to its site with ``columns()``, or ``"module:Name"``.
         seed: of the clusters.
 
     Raises:
-        ConfigError: the scenario declares no columns, a site has other columns, or no sum was opened.
+        ConfigError: the scenario declares no columns, a site has other columns, or no sum opened.
         RunAbortedError: the disk is full or gone.
 
     >>> import numpy as np, securefl, pathlib
@@ -315,31 +314,31 @@ def run(
 ) -> RunResult:
     """Run a scenario on this machine: a broker, a server process and one process for each party.
 
-    In a script, call it under ``if __name__ == "__main__":``, because processes import the script again.
+    In a script, call it under ``if __name__ == "__main__":``, because the processes import the script.
 
     Args:
-        scenario: or an argument of :func:`load`.
-        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of a running broker; of several URLs,
-            separated by commas, the first that answers is used.
+        scenario: a scenario, or an argument of :func:`load`.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of a running broker. Of several URLs,
+            separated by commas, the run uses the first that answers.
         data_dir: folder of data sets that are not bundled.
         seed: of the public draws: split, initial model, misbehaving parties.
         device: replaces the scenario's device.
         out: run directory; ``runs/<name>-<time>`` by default.
-        lab: record whole vectors, for audits of experiments. The run is not private then.
-        site: ``"module:Name"`` of a function of a party's name that returns its site, or that function; for a
-            model of type ``weights``. Each party's process imports it, so it must be in a module.
-        site_python: interpreter of another environment, in which each site runs in a process of its own.
-        site_memory: MB of data that each such process may use; 0 for no limit, or for all memory of the
+        lab: record whole vectors for audits of experiments. Such a run is not private.
+        site: function from a party's name to its site, or ``"module:Name"``; for a model of type ``weights``.
+            Each party's process imports it, so it must be in a module.
+        site_python: interpreter of another environment, in which each site runs in its own process.
+        site_memory: MB of data that each such process may use. 0 for no limit, or for all memory of the
             machine if ``privacy.unit = "party"`` gives each site a process without ``site_python``.
         rounds: replaces ``stop.rounds``.
-        on_round: is called with the record of each round as it ends. Its error ends the run with a summary,
-            and is raised.
+        on_round: called with the record of each round as it ends. Its error ends the run with a summary and
+            is raised.
         verbose: print the header and a line for each round.
-        cancelled: ends the run when another thread sets it; while the run starts, after a few seconds.
+        cancelled: ends the run when another thread sets it; during startup after a few seconds.
 
     Raises:
-        ConfigError: refused before or while starting.
-        RunAbortedError: broker, server or disk failed.
+        ConfigError: refused before or during startup.
+        RunAbortedError: the broker, the server or the disk failed.
 
     >>> import securefl
     >>> result = securefl.run("quickstart", broker="embedded", rounds=1)
@@ -385,16 +384,16 @@ class RunArguments(TypedDict, total=False):
 
 
 async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArguments]) -> RunResult:
-    """Run a scenario as :func:`run` does, concurrently with other tasks of the caller's event loop.
+    """Run a scenario like :func:`run`, concurrently with other tasks of the caller's event loop.
 
-    Cancelling the task ends the processes of the run and writes the summary of its rounds.
+    Cancelling the task ends the run's processes and writes the summary of its rounds.
 
     Args:
-        scenario: and all others as for :func:`run`. ``on_round`` is called in another thread.
+        scenario: as for :func:`run`, like all other arguments. ``on_round`` is called in another thread.
 
     Raises:
-        ConfigError: refused before or while starting.
-        RunAbortedError: broker, server or disk failed.
+        ConfigError: refused before or during startup.
+        RunAbortedError: the broker, the server or the disk failed.
 
     >>> import asyncio, securefl
     >>> len(asyncio.run(securefl.run_async("quickstart", broker="embedded", rounds=1)))
@@ -406,7 +405,7 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         cancelled.set()
-        # A second cancellation does not leave the processes alone either.
+        # A second cancellation must not orphan the processes.
         while not running.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
@@ -424,7 +423,7 @@ def _check_hook(on_round: object) -> None:
 
 
 def _refuse_import() -> None:
-    """End a process of a run that imports the script which starts the run, in one line.
+    """Exit with one line in a run's process that imports the script which starts the run.
 
     multiprocessing sets the flag while a new process imports the main module.
     """
@@ -434,10 +433,10 @@ def _refuse_import() -> None:
 
 
 def _whole(seed: int) -> int:
-    """Return a seed of Python or numpy.
+    """Return a seed of Python or numpy as an integer.
 
     Raises:
-        ConfigError: it is not a whole number from 0 on.
+        ConfigError: the seed is not a whole number from 0 on.
     """
     try:
         found = index(seed)

@@ -1,7 +1,7 @@
 """Attacks of Byzantine parties, as objects for arrays and tensors.
 
-Each docstring has the formula and a runnable example. ``attack(x)`` is the update that is sent: of a single
-attacker for its own update ``x``, of a coalition for the honest updates ``x`` that it knows.
+Each docstring has the formula and a runnable example. ``attack(x)`` returns the update that an attacker
+sends. For a single attacker ``x`` is its own update, for a coalition the honest updates that it knows.
 ``poison`` of an attack on data changes samples and labels. In a scenario the same objects are ``behaviours``.
 
     >>> import numpy as np
@@ -43,5 +43,5 @@ __all__ = [
     "Scale",
 ]
 
-if not TYPE_CHECKING:  # or a type checker would accept each name
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
     __getattr__ = refuse_attribute(__name__, __all__)

@@ -1,7 +1,7 @@
-"""Robust aggregation rules, and what rows go through before a rule, as objects for arrays and tensors.
+"""Robust aggregation rules and pre-aggregation steps, as objects for arrays and tensors.
 
-Each docstring has the formula and a runnable example. ``rule(x)`` aggregates the rows of
-``x``; in a scenario the same object is ``aggregation.rule``.
+Each docstring has the formula and a runnable example. ``rule(x)`` aggregates the rows of ``x``. In a scenario
+the same object is ``aggregation.rule``.
 
     >>> import numpy as np
     >>> from securefl.rules import TrimmedMean
@@ -52,5 +52,5 @@ __all__ = [
     "ZenoPlusPlus",
 ]
 
-if not TYPE_CHECKING:  # or a type checker would accept each name
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
     __getattr__ = refuse_attribute(__name__, __all__)

@@ -1,4 +1,4 @@
-"""Tables of a scenario as classes that are checked when they are made (docs/fields.md).
+"""Tables of a scenario as classes that validate their fields (docs/fields.md).
 
 A :class:`securefl.Scenario` is made of them. ``[[behaviours]]`` are here and in :mod:`securefl.attacks`,
 ``aggregation.rule`` is in :mod:`securefl.rules`.
@@ -90,5 +90,5 @@ __all__ = [
     "WrongShare",
 ]
 
-if not TYPE_CHECKING:  # or a type checker would accept each name
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
     __getattr__ = refuse_attribute(__name__, __all__)
