@@ -1,1 +1,1 @@
-"""Training, and all else that needs torch: data, models, local training, evaluation."""
+"""Training and everything else that needs torch: data, models, local training, evaluation."""

@@ -16,7 +16,8 @@ from securefl.training import dpsgd, models, sgd
 from securefl.training.data import Shard
 
 DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
-"""Samples, labels and the number of classes, to other samples and labels; see ``Shard`` for both forms."""
+"""Function from samples, labels and the number of classes to other samples and labels; see ``Shard`` for
+both forms."""
 
 
 class Trainer(Protocol):
@@ -33,11 +34,11 @@ class ShardTrainer:
     """Epochs of SGD on a party's shard, or one step of DP-SGD if the scenario has ``training.dp_sgd``.
 
     Args:
-        module: overwritten in each call; several trainers may take turns with one.
+        module: each call overwrites it; several trainers may use it in turn.
         shard: the party's own data.
         config: of local training.
-        device: where ``module`` computes.
-        data: the samples for rounds in which the party poisons; the same arrays if it never does.
+        device: of ``module``.
+        data: returns the samples for rounds in which the party poisons; the same arrays if it never does.
         poisons: returns True for a round in which the party poisons.
 
     Raises:
@@ -60,7 +61,7 @@ class ShardTrainer:
             self._poisoned = _trainer(module, replace(shard, x=x, y=y), config, device)
 
     def with_module(self, module: torch.nn.Module) -> ShardTrainer:
-        """Return the same training on a module of its own, for another thread; no samples are copied."""
+        """Return the same training on its own module, for another thread; no samples are copied."""
         twin = copy.copy(self)
         twin._honest = self._honest.with_module(module)
         twin._poisoned = self._poisoned.with_module(module)
@@ -79,11 +80,11 @@ class ShardTrainer:
         See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
 
         Args:
-            round_: the round's number.
-            params: its model, f32 ``(d,)``.
+            round_: number of the round.
+            params: model of the round, f32 ``(d,)``.
             carry: start of per-example momentum; for DP-SGD only.
             entropy: of this update.
-            samples: number of the party's first samples that are used; None for all of them.
+            samples: number of the party's first samples to use; None for all of them.
 
         Raises:
             TrainingDivergedError: the result, or the model, is not finite.

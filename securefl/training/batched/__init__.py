@@ -1,4 +1,4 @@
-"""Many parties trained at once, for simulations."""
+"""Simultaneous training of many parties, for simulations."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
 """DP-SGD of many parties at once: the simulation's fast form of step 1.
 
-Every party starts from the same parameters and takes one step, so all their examples are one large batch;
-only the sums are each party's own. Batches, and so the results up to the rounding of single-precision
-gradients, are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`.
+Every party starts from the same parameters and takes one step, so all their examples form one large batch;
+only the sums are per party. The batches are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`.
+So are the results, up to the rounding of single-precision gradients.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ from securefl.training import data, dpsgd
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _CPU_EXAMPLES: Final = 512
-"""Expected number of examples of the parties that one thread of a CPU takes at a time. A GPU takes as many as
-its memory holds for one pass."""
+"""Expected number of examples of the parties that one CPU thread processes at a time. A GPU processes as
+many as its memory holds for one pass."""
 
 
 class DpJob(NamedTuple):
@@ -27,12 +27,12 @@ class DpJob(NamedTuple):
 
     portion: data.Portion
     entropy: Entropy
-    """Of this update, as :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update` takes it."""
+    """Entropy of this update, as for :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update`."""
     carry: F64 | None
 
 
 def fits_fleet(module: torch.nn.Module) -> bool:
-    """Whether a model has a form for fleets: a sequence of known layers, which draw nothing at random."""
+    """Return True if a model can train in a fleet: a sequence of known layers without random draws."""
     return dpsgd.layers_of(module) is not None
 
 
@@ -40,19 +40,19 @@ class DpFleet:
     """One step of any number of parties, each on its own records.
 
     Memory is that of a few groups of parties, whatever their number. The number of threads changes no bit;
-    who shares a group may change the last ones.
+    the members of a group may change the last bits.
 
     Args:
-        module: one that :func:`fits_fleet`; overwritten in each call.
-        pool: all samples, on the device that computes.
-        input_shape: one sample's.
+        module: a model for which :func:`fits_fleet` is true; each call overwrites it.
+        pool: all samples, on the computing device.
+        input_shape: of one sample.
         config: ``batch_size`` is b_c, the expected size of a batch.
         dp: sampler, bound and momentum.
         threads: groups computed at the same time on a CPU.
 
     Raises:
         ConfigError: the model mixes the examples of a batch.
-        UsageError: it does not fit.
+        UsageError: the model cannot train in a fleet.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DpFleet:
     def updates(self, params: F32, jobs: Sequence[DpJob]) -> Iterator[tuple[int, F64 | None]]:
         """Yield each job's index and its update, f64 ``(d,)``, in order.
 
-        All yield None if ``params``, f32 ``(d,)``, are beyond repair (:meth:`DpStep.load`).
+        All updates are None if training has diverged at ``params``, f32 ``(d,)`` (:meth:`DpStep.load`).
 
         Raises:
             ConfigError: a party has fewer records than a batch.

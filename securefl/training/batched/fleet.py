@@ -1,12 +1,12 @@
 """Local training of many parties at once, for dense models: the simulation's fast form of step 1.
 
-Parameters of a chunk of parties lie side by side, and each step of all of them is a handful of batched
-matrix products. The gradient of a dense network is written out: ``torch.func``, ``vmap(grad(...))`` of
-``functional_call``, takes 2 to 5 times as long (docs/adr/0010-vectorised-training.md has the figures). The
-batches, and so the results up to the rounding of floating-point sums, are those of
-:class:`securefl.training.sgd.trainer.LocalTrainer`.
+Parameters of a chunk of parties are contiguous, and each step of all of them is a few batched matrix
+products. The gradient of a dense network is written out, because ``vmap(grad(...))`` of ``functional_call``
+takes 2 to 5 times as long (figures in docs/adr/0010-vectorised-training.md). The batches are those of
+:class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point
+sums.
 
-The order of samples in each step of a chunk of parties: the exact trainer's batches, side by side.
+Each step of a chunk of parties uses the exact trainer's batches in the same order.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Job(NamedTuple):
 
     portion: data.Portion
     seed: int
-    """Of the order of samples: as :class:`securefl.training.sgd.trainer.LocalTrainer` draws it."""
+    """Seed of the order of samples, as :class:`securefl.training.sgd.trainer.LocalTrainer` draws it."""
 
 
 class BatchStep(NamedTuple):
-    """One batch of each party that still has one: the first ``a`` parties of the chunk.
+    """One batch of each of the first ``a`` parties of the chunk, which still have one.
 
-    Batches of different sizes are filled up to k samples with one of their own samples, of weight 0.
+    Smaller batches are padded to k samples with one of their own samples, of weight 0.
     """
 
     x: torch.Tensor
@@ -49,7 +49,7 @@ class BatchStep(NamedTuple):
 
 
 def batches_of(samples: int, batch_size: int) -> int:
-    """The number of batches of an epoch."""
+    """Return the number of batches of an epoch."""
     return math.ceil(samples / batch_size)
 
 
@@ -57,10 +57,10 @@ def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.de
     """Yield the steps of all epochs.
 
     Args:
-        jobs: sorted by falling numbers of samples.
+        jobs: sorted by decreasing number of samples.
         epochs: over each party's samples, each in a fresh order.
-        batch_size: the largest; sizes of one party's batches differ by at most one.
-        device: where the steps' tensors are wanted.
+        batch_size: largest size; sizes of one party's batches differ by at most one.
+        device: of the steps' tensors.
     """
     orders = [torch.Generator().manual_seed(job.seed) for job in jobs]
     counts = [batches_of(job.portion.samples, batch_size) for job in jobs]
@@ -87,7 +87,7 @@ def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.de
 
 @lru_cache(maxsize=4096)
 def _cut(samples: int, batches: int) -> tuple[I64, F32]:
-    """As ``torch.tensor_split``: positions in the permutation and weights of the samples, (batches, k)."""
+    """Return positions and weights of the samples, (batches, k), cut like ``torch.tensor_split``."""
     size, larger = divmod(samples, batches)
     sizes = np.full(batches, size)
     sizes[:larger] += 1
@@ -99,11 +99,12 @@ def _cut(samples: int, batches: int) -> tuple[I64, F32]:
 
 
 _CPU_CHUNK_BYTES: Final = (2 << 20, 8 << 20)
-"""Least and most of a chunk's parameters and activations on a CPU: enough to make up for the time that Python
-takes, and within reach of the caches. On a GPU a chunk is as large as one pass may be."""
+"""Bounds on a chunk's parameters and activations on a CPU: enough to hide Python's overhead, and within
+the caches. On a GPU a chunk is as large as one pass may be."""
 
 _CHUNKS: Final = 8
-"""So many where they are large enough, for as many threads; the number of cores would change bits."""
+"""Number of chunks if they are large enough, for as many threads. Fixed, since the number of cores must
+not change bits."""
 
 
 class _Layer(NamedTuple):
@@ -115,21 +116,21 @@ class _Layer(NamedTuple):
     """f32 (a, 1, outputs)."""
 
     def first(self, parties: int) -> _Layer:
-        """The same tensors, of the first so many parties."""
+        """Return the same tensors for the first ``parties`` parties."""
         return _Layer(self.weight[:parties], self.bias[:parties])
 
 
 class DenseFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    Memory is that of a few chunks, whatever the number of parties. The numbers of threads and of chunks at
-    work change no bit; who shares a chunk may change the last ones.
+    Memory is that of a few chunks, whatever the number of parties. The numbers of threads and of chunks in
+    flight change no bit; the members of a chunk may change the last bits.
 
     Args:
         widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.
-        pool: all samples, on the device that computes.
-        config: epochs, batch size and the rest.
-        threads: chunks trained at the same time. Each uses as many threads as torch is set to use.
+        pool: all samples, on the computing device.
+        config: epochs, batch size and the other fields of ``[training]``.
+        threads: chunks trained at the same time. Each uses torch's number of threads.
     """
 
     def __init__(
@@ -150,15 +151,15 @@ class DenseFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose parameters end as other than finite numbers yields None; the others do not notice. Jobs
-        come in the order of falling numbers of samples.
+        A job whose final parameters are not finite yields None and does not affect the others. Results are
+        yielded by decreasing number of samples.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Parties with as many batches as their neighbours: nobody waits long for the others of a chunk.
+        # Neighbours have similar numbers of batches: no party waits long for the others of a chunk.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         least, most = self._chunk
         size = min(max(least, math.ceil(len(jobs) / _CHUNKS)), most)
@@ -171,7 +172,7 @@ class DenseFleet:
             yield from zip(chunk, results, strict=True)
 
     def _chunk_of(self, start: torch.Tensor, jobs: Sequence[Job]) -> list[F32 | None]:
-        """The trained parameters of one chunk's jobs, which are sorted by falling numbers of samples."""
+        """Return the trained parameters of one chunk's jobs, sorted by decreasing number of samples."""
         config = self._config
         with torch.inference_mode():
             layers = self._spread(start, len(jobs))
@@ -191,7 +192,7 @@ class DenseFleet:
         return [row if np.isfinite(row).all() else None for row in flat.cpu().numpy()]
 
     def _spread(self, start: torch.Tensor, parties: int) -> list[_Layer]:
-        """``parties`` copies of the layers in ``start``, which is laid out as torch's parameters are."""
+        """Return ``parties`` copies of the layers in ``start``, which is laid out like torch's parameters."""
         layers: list[_Layer] = []
         at = 0
         for inputs, outputs in pairwise(self._widths):
@@ -203,14 +204,14 @@ class DenseFleet:
         return layers
 
     def _descend(self, layers: list[_Layer], moving: list[_Layer], step: BatchStep) -> None:
-        """One step of all parties, in place. ``moving``: velocities, empty without momentum."""
+        """Make one step of all parties, in place; ``moving`` holds velocities, empty without momentum."""
         parties, size = step.x.shape
         x = self._pool.x.index_select(0, step.x.reshape(-1)).view(parties, size, -1)
         seen = [x]
         for weight, bias in layers[:-1]:
             seen.append(torch.baddbmm(bias, seen[-1], weight).relu_())
         scores = torch.baddbmm(layers[-1].bias, seen[-1], layers[-1].weight)
-        # The slope of the mean cross-entropy: probabilities less the label's one, over the batch's size.
+        # Slope of the mean cross-entropy: probabilities, minus 1 at the label, over the batch's size.
         slope = torch.softmax(scores, dim=2)
         label = self._pool.y[step.y].unsqueeze(2)
         slope.scatter_add_(2, label, torch.full((1, 1, 1), -1.0, device=slope.device).expand_as(label))
@@ -225,7 +226,7 @@ class DenseFleet:
     def _update(
         self, layer: _Layer, moving: _Layer | None, inputs: torch.Tensor, slope: torch.Tensor
     ) -> None:
-        """Step against inputs^T slope, the gradient of one layer; with momentum, along ``moving``."""
+        """Step against the gradient of one layer, inputs^T slope; with momentum, along ``moving``."""
         config, (weight, bias) = self._config, layer
         if moving is None:
             kept = 1 - config.learning_rate * config.weight_decay

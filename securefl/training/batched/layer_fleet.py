@@ -1,9 +1,10 @@
 """Local training of many parties at once, for models of known layers: convolutional ones on a GPU.
 
-Parameters of a chunk of parties lie side by side, and ``torch.func`` computes the gradient of each party. On
-a GPU that fills the device, which the small operations of one party after the other leave idle. On a CPU it
-is slower than party by party (docs/adr/0010-vectorised-training.md). The batches, and so the results up to
-the rounding of floating-point sums, are those of :class:`securefl.training.sgd.trainer.LocalTrainer`.
+Parameters of a chunk of parties are contiguous, and ``torch.func`` computes the gradient of each party. This
+fills a GPU, which the small operations of single parties leave idle. On a CPU it is slower than party by
+party (docs/adr/0010-vectorised-training.md). The batches are those of
+:class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point
+sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from securefl.training import data, dpsgd, models
 from securefl.training.batched.fleet import BatchStep, Job, steps_of
 
 _CPU_CHUNK_BYTES: Final = 64 << 20
-"""A chunk's parameters and activations on a CPU."""
+"""Memory of a chunk's parameters and activations on a CPU."""
 
 Weights = dict[str, torch.Tensor]
 
@@ -29,14 +30,14 @@ Weights = dict[str, torch.Tensor]
 class LayerFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    Memory is that of one chunk of parties, whatever their number. Parties that share a chunk may change the
-    last bits of each other's results.
+    Memory is that of one chunk of parties, whatever their number. Parties of one chunk may change the last
+    bits of each other's results.
 
     Args:
         module: a sequence of known layers (:func:`securefl.training.dpsgd.layers_of`); not overwritten.
-        pool: all samples, on the device that computes.
+        pool: all samples, on the computing device.
         input_shape: of one sample.
-        config: epochs, batch size and the rest.
+        config: epochs, batch size and the other fields of ``[training]``.
 
     Raises:
         UsageError: the module has other layers.
@@ -58,32 +59,32 @@ class LayerFleet:
         self._shape = input_shape
         self._config = config
         self._length = models.dimension(module)
-        # torch wants a generator's draws declared; known layers draw nothing.
+        # torch requires a declaration of random draws; known layers draw nothing.
         self._slopes = vmap(grad(self._loss), randomness="error")
         sample = torch.ones(1, *input_shape, device=self._device)
-        states = 4 if config.momentum else 3  # parameters, gradients, and what a step makes of them
+        states = 4 if config.momentum else 3  # parameters, gradients and temporaries of a step
         each = 4 * (states * self._length + config.batch_size * layers.floats_each(sample))
         self._chunk = max(1, models.pass_bytes(self._device, _CPU_CHUNK_BYTES) // each)
 
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose parameters are not finite at the end yields None, and changes no other job. Results are
-        yielded in the order of falling numbers of samples.
+        A job whose final parameters are not finite yields None and does not affect the others. Results are
+        yielded by decreasing number of samples.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Parties with as many batches as their neighbours: none waits long for the others of a chunk.
+        # Neighbours have similar numbers of batches: no party waits long for the others of a chunk.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         for first in range(0, len(order), self._chunk):
             chunk = order[first : first + self._chunk]
             yield from zip(chunk, self._chunk_of(start, [jobs[index] for index in chunk]), strict=True)
 
     def _chunk_of(self, start: torch.Tensor, jobs: Sequence[Job]) -> list[F32 | None]:
-        """Return the trained parameters of one chunk's jobs, sorted by falling numbers of samples."""
+        """Return the trained parameters of one chunk's jobs, sorted by decreasing number of samples."""
         config = self._config
         with torch.no_grad():
             weights = self._spread(start, len(jobs))

@@ -1,6 +1,6 @@
-"""Cells of a table as a file has them, before anything is declared about them.
+"""Cells of a table file, before any declaration applies.
 
-Cells of CSV files (RFC 4180): UTF-8, the names of the columns in the first line, gzipped or not.
+CSV files follow RFC 4180: UTF-8, column names in the first line, optionally gzipped.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from securefl.base.errors import ConfigError
 from securefl.training.data import files
 
 LONGEST = 40
-"""Characters of a cell that an error shows."""
+"""Number of characters of a cell that an error shows."""
 
 
 class Words(NamedTuple):
-    """A column of text: the place of each row's word in ``vocabulary``, i64 ``(n,)``; -1 is none."""
+    """Column of text: index of each row's word in ``vocabulary``, i64 ``(n,)``; -1 if missing."""
 
     codes: I64
     vocabulary: list[str]
 
     @classmethod
     def of(cls, column: list[str] | F64 | Words) -> Words:
-        """Any column as text; numbers without a fraction as integers, NaN as none."""
+        """Return any column as text: numbers without a fraction as integers, NaN as missing."""
         if isinstance(column, Words):
             return column
         if isinstance(column, np.ndarray):
@@ -47,32 +47,32 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cells:
-    """Columns of one file: text of each row, or numbers (NaN is none), or words."""
+    """Columns of one file: text of each row, numbers (NaN if missing), or words."""
 
     path: Path
     columns: Mapping[str, list[str] | F64 | Words]
     rows: Sequence[int]
-    """What people call each row: its line in a text file, its number from 1."""
+    """Number of each row for people: its line in a text file, or its number from 1."""
     unit: str
-    """``line`` or ``row``."""
+    """Unit of ``rows``: ``line`` or ``row``."""
     others: tuple[str, ...] = ()
-    """Columns that were not asked for."""
+    """Columns of the file that were not requested."""
 
     def place(self, row: int, column: str) -> str:
-        """File, row and column, for an error."""
+        """Return file, row and column, for an error."""
         return f"{self.path}, {self.unit} {self.rows[row]}, column {column!r}"
 
 
 def show_cell(word: str) -> str:
-    """A cell in an error, shortened."""
+    """Return a cell for an error, shortened."""
     return repr(word if len(word) <= LONGEST else word[: LONGEST - 3] + "...")
 
 
 def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Where in ``header`` the columns ``names`` are.
+    """Return the indices of the columns ``names`` in ``header``.
 
     Raises:
-        ConfigError: one is not there, or there twice.
+        ConfigError: a column is missing or occurs twice.
     """
     for name in names:
         times = header.count(name)
@@ -84,7 +84,7 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
 
 
 def _remedy(name: str, header: Sequence[str]) -> str:
-    """Return what to do about a column that is missing in a header."""
+    """Return the remedy for a column that is missing in a header."""
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
         # Both look the same on a screen; files from macOS have decomposed letters.
@@ -101,16 +101,16 @@ def _remedy(name: str, header: Sequence[str]) -> str:
 
 
 def others_in(header: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are none of ``names``."""
+    """Return the columns that are not in ``names``."""
     return tuple(name for name in header if name not in set(names))
 
 
 def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
-    """The columns ``names`` of the file ``path``, as text.
+    """Read the columns ``names`` of the file ``path`` as text.
 
     Raises:
-        ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row
-            with more or fewer cells than the first line; names file and line.
+        ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row with
+            more or fewer cells than the first line; the error names file and line.
     """
     raw = files.read_unpacked(path, files.OWN)
     with _cells_up_to(len(raw)):
@@ -119,7 +119,7 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
 
 @contextmanager
 def _cells_up_to(length: int) -> Iterator[None]:
-    """Let cells be as long as a file, whose size is bounded; the csv module has one limit for the process."""
+    """Allow cells up to the file's bounded size; the csv module has one limit for the process."""
     before = csv.field_size_limit()
     csv.field_size_limit(max(before, length))
     try:

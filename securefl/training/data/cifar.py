@@ -1,7 +1,7 @@
 """Reader of CIFAR-10's binary batches.
 
 Format (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009, and its web page): records
-of one label byte and 3,072 pixel bytes, the red, the green and the blue plane of 32x32, each row by row.
+of one label byte and 3,072 pixel bytes: red, green and blue plane of 32x32, each row by row.
 """
 
 import hashlib
@@ -25,24 +25,24 @@ _TEST = "test_batch"
 
 _HEAD = 761 * RECORD
 _ORIGINAL_HEADS = "567d39b02a948595d71020692317962d93aac7ba43ae15bf03dc28ca4caf12f3"
-"""sha256 of the first 761 records of all six original files, one after the other. Its publisher gives a
-digest of the archive only; these records are known from the original files and from lossless copies."""
+"""SHA-256 of the first 761 records of all six original files, concatenated. The publisher gives a digest
+of the archive only; these records are known from the original files and from lossless copies."""
 _JPEG_SUBSET = "d355cdfe2c0018ece7c0162e3b1ae6a0286dc7c922d59e12d1e50bdda0d05757"
-"""sha256 of all six unpacked files, one after the other, of the images that went through JPEG."""
+"""SHA-256 of all six unpacked files, concatenated, of the JPEG-recompressed images."""
 
 _MOMENTS = (0.4734, 0.2516)
-"""Mean and deviation of the 50,000 training images: of the channels' values in common use, (.4914, .4822,
-.4465) and (.2470, .2435, .2616), the mean, and the root of the mean of squares less its square."""
+"""Mean and deviation of the 50,000 training images, from the common values of the channels, (.4914, .4822,
+.4465) and (.2470, .2435, .2616): the mean, and the root of the mean of squares less its square."""
 _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
-"""The same of the training images that went through JPEG; the tests recompute them."""
+"""Mean and deviation of the JPEG-recompressed training images; the tests recompute them."""
 
 
 def load_cifar10(folder: Path) -> Dataset:
-    """The batches in ``folder``: ``data_batch_1`` to ``_5`` and ``test_batch``, as ``.bin`` or ``.bin.gz``.
+    """Load ``data_batch_1`` to ``_5`` and ``test_batch`` from ``folder``, as ``.bin`` or ``.bin.gz``.
 
-    Samples are u8 ``(n, 3, 32, 32)``. The title says which images they are: "CIFAR-10" stands only for files
-    with as many records as the original ones, whose first 761 records each are the original ones. Known
-    images are standardised by constants, others by their own mean and deviation.
+    Samples are u8 ``(n, 3, 32, 32)``. The title is "CIFAR-10" only for files with as many records as the
+    original ones, whose first 761 records each are the original ones. Known images are standardised by
+    constants, others by their own mean and deviation.
 
     Raises:
         ConfigError: a file is missing, cut short, corrupt or not in this format.
@@ -102,7 +102,7 @@ def _records(raw: U8) -> tuple[U8, I64]:
 
 
 def _moments(x: U8) -> tuple[float, float]:
-    """Mean and deviation of all values over 255; by counting, since f64 copies would take a gigabyte."""
+    """Return mean and deviation of all values over 255; by counts, since f64 copies take a gigabyte."""
     counts = np.zeros(256, dtype=np.int64)
     for block in np.array_split(x, math.ceil(len(x) / 1000)):
         counts += np.bincount(block.ravel(), minlength=256)
@@ -112,7 +112,7 @@ def _moments(x: U8) -> tuple[float, float]:
 
 
 def _recognise_images(batches: list[bytes]) -> tuple[str, tuple[float, float] | None]:
-    """What the images are, and their constants; none of unknown ones."""
+    """Return the title of the images, and their constants or None if they are unknown."""
     train, test = (sum(len(batch) // RECORD for batch in part) for part in (batches[:-1], batches[-1:]))
     size = f"{train:,}/{test:,}"
     if _digest(batches) == _JPEG_SUBSET:

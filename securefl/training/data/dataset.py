@@ -1,4 +1,4 @@
-"""A whole data set, before the split. No torch: numpy is enough."""
+"""Whole data set before the split. Needs numpy only, not torch."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.training.data.idx import U8
 
 Samples = U8 | F32 | I64
-"""Samples ``(n, *input_shape)``: u8 is 0..1 in steps of 1/255, f32 is taken as it is, i64 are tokens."""
+"""Samples ``(n, *input_shape)``: u8 for 0 to 1 in steps of 1/255, f32 as is, or i64 tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Roles:
-    """The speaking roles of a text: ``train`` and ``test``, i64 ``(n,)``, say by number whose a sample is."""
+    """Speaking roles of a text: ``train`` and ``test``, i64 ``(n,)``, hold each sample's role number."""
 
     names: tuple[str, ...]
-    """In the order of the text."""
+    """Names in the order of the text."""
     train: I64
     test: I64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A labelled data set with its official train/test split.
+    """Labelled data set with its official train/test split.
 
     ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
     half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars
     over the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
 
-    In a text, ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train`` i64
-    ``(n, length)``: at each position the next token. ``mean`` and ``std`` are then not used.
+    For a text, ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train`` i64 ``(n,
+    length)``: the next token at each position. ``mean`` and ``std`` are then not used.
     """
 
     name: str
@@ -46,26 +46,28 @@ class Dataset:
     mean: float
     std: float
     title: str = ""
-    """What the data are, for those who read a plot: not the original where they are not."""
+    """Description of the data for readers of a plot; differs from the name if the files are not the
+    original ones."""
     roles: Roles | None = None
     servers: Dataset | None = None
-    """Another data set, from which the server's samples come."""
+    """Another data set, the source of the server's samples."""
     measured: bool = False
-    """``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee covers."""
+    """True if ``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee
+    covers."""
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
         return f"Dataset({self.name!r}, {sizes}, classes={self.classes}, input_shape={self.input_shape})"
 
     def standardise(self, samples: Samples) -> Inputs:
-        """``(samples - mean) / std`` in f32, same shape; tokens as they are. The input is left alone."""
+        """Return ``(samples - mean) / std`` as a new f32 array, or a copy of tokens."""
         if samples.dtype == np.int64:
             return samples.astype(np.int64)
         return standardise(samples, self.mean, self.std)
 
 
 def standardise(samples: U8 | F32 | I64, mean: float, deviation: float) -> F32:
-    """``(samples - mean) / deviation`` in f32, bytes divided by 255 first. The input is left alone."""
+    """Return ``(samples - mean) / deviation`` as a new f32 array, bytes divided by 255 first."""
     scale = 255.0 if samples.dtype == np.uint8 else 1.0
     out = samples.astype(np.float32)
     out -= np.float32(mean * scale)
@@ -82,12 +84,12 @@ def standardised_by_train(
     where: str = "data.set",
     classes: int | None = None,
 ) -> Dataset:
-    """A data set with the mean and the deviation of its own training samples, u8 or f32.
+    """Return a data set with the mean and the deviation of its own training samples, u8 or f32.
 
-    The largest label tells how many ``classes`` there are, unless that is given.
+    The largest label determines the number of classes, unless ``classes`` is given.
 
     Raises:
-        ConfigError: there is nothing to learn: one class only, or all values alike; ``where`` names the data.
+        ConfigError: nothing can be learned: one class only, or all values alike; ``where`` names the data.
         UsageError: train and test samples differ in shape.
     """
     scale = 255.0 if x_train.dtype == np.uint8 else 1.0

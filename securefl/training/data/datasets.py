@@ -1,4 +1,4 @@
-"""Whole data sets, as the launcher and the tools read them before the split. No torch: numpy is enough."""
+"""Loading of whole data sets, for the launcher and the tools. Needs numpy only, not torch."""
 
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ from securefl.training.data.text import load_shakespeare
 
 
 class _IdxFiles(NamedTuple):
-    """sha256 of a data set's four packed files; mean and deviation of its training pixels in [0, 1]."""
+    """SHA-256 of a data set's four packed files; mean and deviation of its training pixels in [0, 1]."""
 
     title: str
     train_images: str
@@ -32,7 +32,7 @@ class _IdxFiles(NamedTuple):
 
 
 # The digests are those of the files as first published (LeCun et al.; Zalando SE). Mean and deviation are the
-# values in common use, to four digits; the tests recompute them.
+# common values, to four digits; the tests recompute them.
 _IDX_SETS = {
     "mnist": _IdxFiles(
         "MNIST",
@@ -58,17 +58,18 @@ _IDX_SETS = {
 KNOWN = frozenset({"digits", "cifar10", "shakespeare", *_IDX_SETS})
 _DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 _DIGITS_MOMENTS = (0.30513582, 0.37615756)
-"""Mean and deviation of its training half, to the precision of f32; constants, as those of the sets above."""
+"""Mean and deviation of its training half, to the precision of f32; constants, like those of the sets
+above."""
 
 
 def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
-    """The scenario's data set, with the one that the server's samples come from if that is another.
+    """Load the scenario's data set, and the other one with the server's samples if the scenario names it.
 
-    Both are to be standardised as the scenario says.
+    Both have the scenario's standardisation.
 
     Raises:
-        ConfigError: as :func:`load_dataset`; ``data.standardise`` for a text; or the samples of the two sets
-            are not alike.
+        ConfigError: as for :func:`load_dataset`; ``data.standardise`` is set for a text; or the samples of
+            the two sets differ in kind.
     """
     dataset = _load(config, config.set, data_dir)
     if config.server_set is None:
@@ -105,21 +106,21 @@ def load_dataset(
     data_dir: Path | None,
     sequence_length: int = 80,
 ) -> Dataset:
-    """The data set that the scenario's ``data.set`` names, with the defaults of ``[data]``.
+    """Load the data set named by the scenario's ``data.set``, with the defaults of ``[data]``.
 
     Raises:
-        ConfigError: a file is missing or not what it should be; ``--data-dir`` is needed and not given.
+        ConfigError: a file is missing or wrong, or ``--data-dir`` is needed and not given.
     """
     return _load_named(scenario.Data(sequence_length=sequence_length), set, data_dir)
 
 
 def _load_named(config: scenario.Data, name: str, data_dir: Path | None) -> Dataset:
-    """A data set by name.
+    """Load a data set by name.
 
     ``digits`` comes with scikit-learn (8x8, 1,797 samples). ``mnist`` and ``fashion-mnist`` are read from
-    ``<data_dir>/<name>/*.gz``, checked against the published digests; ``cifar10`` and ``shakespeare``, in
-    sequences of ``sequence_length``, from ``<data_dir>/<name>/``, and their title says whether the files are
-    known. All others are one's own (:mod:`securefl.training.data.source`).
+    ``<data_dir>/<name>/*.gz`` and checked against the published digests. ``cifar10`` and ``shakespeare``, in
+    sequences of ``sequence_length``, are read from ``<data_dir>/<name>/``; their title states if the files
+    are unknown. All others are users' data (:mod:`securefl.training.data.source`).
     """
     if name not in KNOWN:
         pictures = name.startswith("folder:")
@@ -155,7 +156,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
 
 
 def _load_digits() -> Dataset:
-    # Read from scikit-learn's package, without the two seconds that importing scikit-learn takes.
+    # Read from scikit-learn's files: importing scikit-learn takes two seconds.
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
         raise ConfigError(
@@ -172,7 +173,7 @@ def _load_digits() -> Dataset:
     table = np.loadtxt(io.BytesIO(gzip.decompress(raw)), delimiter=",", dtype=np.int64)
     x = (table[:, :-1].astype(np.float32) / np.float32(16.0)).reshape(-1, 1, 8, 8)
     y = table[:, -1].copy()
-    # Every fifth sample of each class is a test sample: stratified, and the same on every machine.
+    # Every fifth sample of each class is a test sample: stratified, and equal on every machine.
     test = np.zeros(y.shape, dtype=np.bool_)
     for label in np.unique(y):
         test[np.flatnonzero(y == label)[4::5]] = True

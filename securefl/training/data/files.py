@@ -1,4 +1,4 @@
-"""Reading the published files of data sets: whole into memory, packed or not, any defect a ConfigError."""
+"""Reading of published data files into memory, packed or not; any defect is a ConfigError."""
 
 import gzip
 import io
@@ -9,19 +9,19 @@ from typing import Final
 from securefl.base.errors import ConfigError
 
 MAX_BYTES = 2**30
-"""Largest unpacked file: a header may ask for anything, and a few packed bytes unpack to as much."""
+"""Size limit of an unpacked file: a header may claim any size, and a few packed bytes can unpack to it."""
 
 
 IN_DATA_DIR: Final = "name the folder of the data sets with --data-dir"
 OWN: Final = "paths are relative to the working directory"
-"""Remedies, for published files and for one's own."""
+"""Remedies, for published files and for users' files."""
 
 
 def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
-    """The content of ``path``.
+    """Return the content of ``path``.
 
     Raises:
-        ConfigError: it is missing, unreadable or longer than :data:`MAX_BYTES`; with this remedy.
+        ConfigError: it is missing, unreadable or longer than :data:`MAX_BYTES`; the error has this remedy.
     """
     try:
         size = path.stat().st_size
@@ -37,7 +37,7 @@ def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
 
 
 def read_unpacked(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
-    """The content of ``path``, unpacked if its name ends in ``.gz``.
+    """Return the content of ``path``, unpacked if its name ends in ``.gz``.
 
     Raises:
         ConfigError: it is missing, unreadable, cut short, corrupt or longer than :data:`MAX_BYTES`.
@@ -56,5 +56,5 @@ def read_unpacked(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
 
 
 def not_gzip(path: Path, error: Exception) -> ConfigError:
-    """What to say of a file that ``gzip`` cannot read to its end."""
+    """Return the error for a file that ``gzip`` cannot read to its end."""
     return ConfigError(str(path), f"is not a whole gzip file: {error}", "fetch the file again")

@@ -1,8 +1,8 @@
-"""Reader of idx files, gzipped or not, the format of MNIST and Fashion-MNIST.
+"""Reader of idx files, the format of MNIST and Fashion-MNIST, optionally gzipped.
 
 Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, one byte for the
 element type, one for the number of dimensions, a big-endian u32 per dimension, then the elements, last index
-fastest. Only unsigned bytes (type 0x08) are read: both data sets use nothing else.
+fastest. Only unsigned bytes (type 0x08) are supported; both data sets use nothing else.
 """
 
 import gzip
@@ -25,10 +25,10 @@ UNSIGNED_BYTE = 0x08
 
 
 def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
-    """The array in the idx file ``path``: u8, with ``dimensions`` axes, writable.
+    """Read the array in the idx file ``path``: u8, with ``dimensions`` axes, writable.
 
-    It is unpacked if its name ends in ``.gz``. ``sha256`` is the digest (64 hex digits) that the packed file
-    must have; ``None`` skips that check.
+    The file is unpacked if its name ends in ``.gz``. ``sha256`` is the required digest of the packed file (64
+    hex digits), or None.
 
     Raises:
         ConfigError: the file is missing, unreadable, not the expected one, cut short, corrupt or too long.
@@ -63,7 +63,7 @@ def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
     if size > MAX_BYTES:
         raise ConfigError(str(path), f"is damaged: its header states {size} bytes, more than {MAX_BYTES}")
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
-    # Reading past the data also makes gzip check its CRC, which it does only at the end of the stream.
+    # Reading past the data makes gzip check its CRC, which it does only at the end of the stream.
     if file.read(1):
         raise ConfigError(str(path), f"is damaged: more bytes than the {size} of its header")
     return array

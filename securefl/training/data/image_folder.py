@@ -1,8 +1,8 @@
-"""Reader of folders of pictures, one subfolder per class. Pillow is an optional extra, imported when needed.
+"""Reader of folders of pictures, one subfolder per class. Needs Pillow, an optional extra.
 
-A picture is taken as it is stored: 8 bits of grey, or of red, green and blue. What cannot be taken without
-loss (transparency, 16 bits, several pages) is refused; nothing in a class's folder is passed over but hidden
-files.
+Pictures keep their stored values: 8 bits of grey, or of red, green and blue. Pictures that would lose
+information (transparency, 16 bits, several pages) are refused. No file in a class's folder is skipped except
+hidden files.
 """
 
 import importlib.util
@@ -24,7 +24,7 @@ from securefl.training.data.idx import U8
 
 
 class PictureArrays(NamedTuple):
-    """Pictures u8 ``(n, channels, height, width)``, their classes, i64 ``(n,)``, and those' names."""
+    """Pictures u8 ``(n, channels, height, width)``, their classes i64 ``(n,)``, and the classes' names."""
 
     x: U8
     y: I64
@@ -40,21 +40,20 @@ _REMEDY = "fetch or save it again, or move it out of the class's folder"
 def pictures_in(
     path: Path, config: scenario.ImageFolder, classes: int | tuple[str, ...] | None = None
 ) -> PictureArrays:
-    """The pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
+    """Read the pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
 
-    Classes are numbered from 0 in the order of their folders' names, or of ``classes``; samples come in this
-    order and that of their files' names, so that neither the file system nor the machine matters. There are
-    three channels as soon as one picture has colours. Resizing is Pillow's, bilinear over all pixels that a
-    new one covers.
+    Classes are numbered from 0 in the order of their folders' names, or of ``classes``. Samples are in this
+    order and that of their files' names, independently of the file system. There are three channels if any
+    picture has colours. Resizing is Pillow's, bilinear over all pixels that a new one covers.
 
     Args:
-        path: the folder of folders.
+        path: folder of the classes' folders.
         config: the size.
-        classes: their names, of which some may have no folder; or their number.
+        classes: names of the classes, some of which may have no folder; or their number.
 
     Raises:
-        ConfigError: Pillow or the folder is missing, there are no classes or others than declared, or a file
-            is no such picture or has another size; names the file or the field.
+        ConfigError: Pillow or the folder is missing, classes are missing or differ from the declared ones, or
+            a file is not such a picture or has another size; the error names the file or the field.
     """
     if importlib.util.find_spec("PIL") is None:
         raise ConfigError(
@@ -82,7 +81,7 @@ def pictures_in(
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What is in ``folder``, by name; hidden files left out."""
+    """Return the entries of ``folder`` by name, without hidden files."""
     try:
         found = list(folder.iterdir())
     except OSError as error:
@@ -107,7 +106,7 @@ def _pictures_of(folder: Path) -> list[Path]:
 
 
 def _stack_images(files: list[Path], size: tuple[int, int] | None) -> U8:
-    """All pictures, u8 ``(n, channels, height, width)``."""
+    """Return all pictures, u8 ``(n, channels, height, width)``."""
     read = _reader(size)
     pictures: list[U8] = []
     total = 0
@@ -134,7 +133,7 @@ def _stack_images(files: list[Path], size: tuple[int, int] | None) -> U8:
 
 
 def _reader(size: tuple[int, int] | None) -> Callable[[Path], U8]:
-    """What reads one picture: u8 ``(height, width)``, or ``(height, width, 3)`` if it is in colours."""
+    """Return a reader of one picture: u8 ``(height, width)``, or ``(height, width, 3)`` in colours."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - an optional extra
 
     defects = (
@@ -145,7 +144,7 @@ def _reader(size: tuple[int, int] | None) -> Callable[[Path], U8]:
         SyntaxError,  # a broken PNG
         struct.error,
         zlib.error,
-        Image.DecompressionBombWarning,  # so many pixels that Pillow takes it for an attack
+        Image.DecompressionBombWarning,  # so many pixels that Pillow suspects an attack
         Image.DecompressionBombError,
     )
 
@@ -171,7 +170,7 @@ def _reader(size: tuple[int, int] | None) -> Callable[[Path], U8]:
 
 
 def _unfit(mode: str, info: Mapping[Any, Any], pages: int) -> str:
-    """Why a picture cannot be taken without loss; empty if it can."""
+    """Return the reason why a picture would lose information; empty if it would not."""
     if pages != 1:
         return f"holds {pages} pages"
     if "transparency" in info:

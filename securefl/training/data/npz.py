@@ -1,4 +1,4 @@
-"""Reading numpy archives that somebody else may have written: plain arrays, any defect a ConfigError."""
+"""Safe reading of untrusted numpy archives: plain arrays only; any defect is a ConfigError."""
 
 import struct
 import tokenize
@@ -29,34 +29,34 @@ _DEFECTS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What numpy and zipfile raise on damaged or hostile archives."""
+"""Exceptions of numpy and zipfile on damaged or hostile archives."""
 
 MAX_CLASSES = 65_536
-"""More classes than this is a wrong label column, not a task: the last layer grows with the largest label."""
+"""Largest number of classes. More means a wrong label column: the last layer grows with the largest label."""
 
 
 MOST_PACKED = 100
-"""Times its packed size that an array of more than :data:`MAX_BYTES` may unpack to: zeros reach 1000."""
+"""Largest ratio of unpacked to packed size for an array of more than :data:`MAX_BYTES`: zeros reach 1000."""
 
 
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    """The arrays named ``keys`` of the archive ``path``; other arrays in it are not looked at.
+    """Read the arrays named ``keys`` of the archive ``path``; other arrays are ignored.
 
-    Objects are never loaded: an archive from elsewhere must not be able to run code.
+    Objects are never loaded: a foreign archive must not be able to run code.
 
     Raises:
-        ConfigError: file or key is missing, the file is no archive or damaged, an array holds objects or
-            unpacks to far more than the file has.
+        ConfigError: file or key is missing, the file is not an archive or is damaged, or an array holds
+            objects or unpacks to far more than the file has.
     """
     with _archive(path) as opened:
         return {key: _member(opened, key, path) for key in keys}
 
 
 def names_in(path: Path) -> frozenset[str]:
-    """The names of the arrays in the archive ``path``.
+    """Return the names of the arrays in the archive ``path``.
 
     Raises:
-        ConfigError: the file is missing, no archive, or damaged.
+        ConfigError: the file is missing, not an archive, or damaged.
     """
     with _archive(path) as opened:
         return frozenset(opened.files)
@@ -103,13 +103,13 @@ def _objects(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """Numpy's words, but for its advice to load objects all the same, which runs whatever is in them."""
+    """Return numpy's reason, without its advice to load objects, which would run any code in them."""
     lines = str(error).strip().splitlines()
     return "" if _objects(error) or not lines else f": {lines[0]}"
 
 
 def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] = ()) -> I64:
-    """``array`` as class labels: i64 ``(n, *per_sample)``, in ``[0, MAX_CLASSES)``.
+    """Return ``array`` as class labels: i64 ``(n, *per_sample)``, in ``[0, MAX_CLASSES)``.
 
     Raises:
         ConfigError: another shape, empty, not integers, or out of range; ``where`` names it.
@@ -130,7 +130,7 @@ def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] =
 
 
 def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
-    """``array`` of floating-point numbers as f32, all of them finite.
+    """Return an ``array`` of floating-point numbers as f32, all finite.
 
     Raises:
         ConfigError: another dtype, NaN, an infinity, or a value beyond the range of f32; ``where`` names it.

@@ -1,4 +1,4 @@
-"""Cells of Parquet files. pyarrow is an optional extra, imported when needed."""
+"""Cells of Parquet files. Needs pyarrow, an optional extra."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from securefl.training.data.files import MAX_BYTES
 
 PARQUET: Final = (".parquet", ".pq")
 _DIGITS: Final = 15
-"""Digits of a whole number that f64 always holds."""
+"""Number of digits of a whole number that f64 always represents."""
 _DEFECTS: Final = (OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError)
-"""What pyarrow raises on damaged files, besides its own."""
+"""Exceptions of pyarrow on damaged files, besides its own."""
 
 
 def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
-    """The columns ``names`` of the file ``path``: numbers and booleans as f64, text as words.
+    """Read the columns ``names`` of the file ``path``: numbers and booleans as f64, text as words.
 
     Raises:
-        ConfigError: pyarrow or the file is missing, the file is damaged or too large, lacks a column, or
-            has one that is neither numbers nor text.
+        ConfigError: pyarrow or the file is missing; the file is damaged, too large or lacks a column; or a
+            column is neither numbers nor text.
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise ConfigError(
@@ -64,7 +64,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
 
 
 def _kind(pa: Any, type_: Any) -> str:
-    """``numbers``, ``text``, or nothing for any other type."""
+    """Return ``numbers``, ``text``, or an empty string for any other type."""
     types = pa.types
     if types.is_dictionary(type_):
         return "text" if _kind(pa, type_.value_type) == "text" else ""
@@ -75,9 +75,9 @@ def _kind(pa: Any, type_: Any) -> str:
 
 
 def _check_size(path: Path, metadata: Any, columns: int) -> None:
-    """A few packed bytes unpack to as much as a file's head asks for.
+    """Check the unpacked size: a few packed bytes unpack to the size that a file's header claims.
 
-    All columns count: pyarrow aborts the process where it is asked for the size of one with damaged metadata.
+    All columns count: pyarrow aborts the process if asked for the size of a column with damaged metadata.
     """
     size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
     most = max(size, 8 * metadata.num_rows * columns)
@@ -89,10 +89,10 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
 
 
 def _check_exact(pa: Any, column: Any, where: str) -> None:
-    """Refuse whole numbers that f64 does not hold; fractions are rounded, as in CSV.
+    """Check that f64 represents all whole numbers; fractions are rounded, as in CSV.
 
     Raises:
-        ConfigError: the column has one.
+        ConfigError: it does not represent one.
     """
     try:
         if pa.types.is_integer(column.type):

@@ -1,9 +1,9 @@
-"""Splits of a data set over parties. A split is public, so numpy's seeded generator is right here.
+"""Splits of a data set over parties. A split is public, so numpy's seeded generator is suitable.
 
-The kinds are in :mod:`securefl.training.data.partitions`, a file each. Every kind gives one index array per
-party: disjoint, none empty, in shuffled order. All but ``labels`` and ``roles`` also use every sample.
+The kinds are in :mod:`securefl.training.data.partitions`, one file each. Every kind returns one index array
+per party: disjoint, none empty, in shuffled order. All but ``labels`` and ``roles`` use every sample.
 
-Whole numbers in proportion: what partitions and samples are cut by.
+Functions that divide whole numbers in proportion, for partitions and samples.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 
 
 def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) -> tuple[I64, ...]:
-    """Indices into ``labels`` for each of ``parties`` parties, as ``config`` says.
+    """Return the indices into ``labels`` of each of ``parties`` parties, split by ``config``.
 
-    ``labels`` is i64 ``(n,)``, the class of each sample; by role, the number of its role, and role i is what
-    party i gets. The same arguments give the same split.
+    ``labels`` is i64 ``(n,)``, the class of each sample; by role, the number of its role, where party i gets
+    role i. Equal arguments give equal splits.
 
     Raises:
-        ConfigError: the split would leave a party without samples, or asks for more classes than there are;
-            or one's own partition gave something else than a split.
+        ConfigError: the split would leave a party without samples, or needs more classes than there are, or a
+            user's partition returned something else than a split.
         UsageError: ``parties`` is not positive or ``labels`` has the wrong dtype or shape.
     """
     expect(labels, "labels", np.int64, (None,))
@@ -48,7 +48,7 @@ def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) 
 
 
 def _defect(shares: tuple[I64, ...], samples: int, parties: int) -> str:
-    """Why these are no split; empty where they are one."""
+    """Return the reason why the shares are not a split; empty if they are."""
     if len(shares) != parties:
         return f"returned {len(shares)} shares for {parties} parties"
     if any(not isinstance(own, np.ndarray) or own.dtype != np.int64 or own.ndim != 1 for own in shares):
@@ -65,21 +65,21 @@ def _defect(shares: tuple[I64, ...], samples: int, parties: int) -> str:
 
 
 def even_sizes(total: int, parts: int) -> I64:
-    """``parts`` whole numbers that add up to ``total`` and differ by at most one, the larger ones first."""
+    """Return ``parts`` whole numbers with sum ``total`` that differ by at most one, larger ones first."""
     sizes = np.full(parts, total // parts, dtype=np.int64)
     sizes[: total % parts] += 1
     return sizes
 
 
 def cut(order: I64, sizes: I64) -> list[I64]:
-    """``order`` in pieces of ``sizes``, which add up to its length."""
+    """Cut ``order`` into pieces of ``sizes``, which add up to its length."""
     return np.split(order, np.cumsum(sizes)[:-1])
 
 
 def largest_remainders(total: int, weights: F64) -> I64:
-    """Whole numbers that add up to ``total``, in proportion to ``weights``, f64 ``(k,)``, not all 0.
+    """Return whole numbers that add up to ``total``, in proportion to ``weights``, f64 ``(k,)``, not all 0.
 
-    Each is its exact share, rounded down, or up where the rounded off parts are largest (Hamilton's method).
+    Each is its exact share, rounded down, or up for the largest remainders (Hamilton's method).
     """
     ideal = total * (weights / weights.sum())
     sizes: I64 = np.floor(ideal).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The samples of many parties in one tensor, so that one gather fetches a batch of each (fleet training)."""
+"""Samples of many parties in one tensor, so that one gather fetches a batch of each (fleet training)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,17 +10,17 @@ from securefl.base.arrays import I64, Inputs
 
 
 class Portion(NamedTuple):
-    """The place of one party's samples in a pool."""
+    """Location of one party's samples in a pool."""
 
     x: int
     """Row of its first sample."""
     y: int
-    """Index of its first label: another where labels were changed and samples were not."""
+    """Index of its first label; differs from ``x`` if labels were changed and samples were not."""
     samples: int
 
 
 class SamplePool(NamedTuple):
-    """Samples and labels of all, on one device."""
+    """Samples and labels of all parties, on one device."""
 
     x: torch.Tensor
     """f32 (N, features), each sample flattened."""
@@ -31,12 +31,12 @@ class SamplePool(NamedTuple):
 def pool_samples(
     parts: Iterable[tuple[Inputs, I64]], device: torch.device
 ) -> tuple[SamplePool, tuple[Portion, ...]]:
-    """Copy the parts' samples and labels into one pool; return where each part lies.
+    """Copy the parts' samples and labels into one pool; return it and the location of each part.
 
     Args:
         parts: samples f32 ``(n, ...)`` and labels i64 ``(n,)``, n >= 1. An array that several parts share is
             stored once.
-        device: where the pool lies.
+        device: of the pool.
     """
     xs: list[Inputs] = []
     ys: list[I64] = []
@@ -44,7 +44,7 @@ def pool_samples(
     starts: dict[int, int] = {}
     x_end = y_end = 0
     for x, y in parts:
-        # ``xs`` and ``ys`` keep each array alive, so that no other one can have its id.
+        # ``xs`` and ``ys`` keep each array alive, so that no other array can have its id.
         if id(x) not in starts:
             starts[id(x)] = x_end
             xs.append(x)

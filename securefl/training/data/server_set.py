@@ -1,6 +1,6 @@
 """The server's own training samples: a share of all, or a few of each class.
 
-As the split, it is public and follows from the seed alone.
+Like the split, it is public and follows from the seed alone.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from securefl.training.data.dataset import Dataset
 
 
 def server_rows(dataset: Dataset, train: I64, config: scenario.Data, seed: int) -> I64:
-    """The server's rows, i64 ``(n,)``, in shuffled order: as many of each class.
+    """Return the server's rows, i64 ``(n,)``, in shuffled order, with equally many of each class.
 
-    They are some of ``train``, or of the whole training half of ``dataset.servers`` if there is that. SHARE,
+    They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. SHARE,
     appendix D: "5% of the training data across clients with the same number of samples of each label"; Xiang
     et al. 2023, section 4.4: two samples of each class. Samples of a text have a label per character, which
-    cannot be balanced: theirs are drawn uniformly.
+    cannot be balanced, so they are drawn uniformly.
 
     Raises:
         ConfigError: a class has too few samples, or the share is less than one of each class.
@@ -54,7 +54,7 @@ def _check_count(source: Dataset, labels: I64, each: int) -> None:
 
 
 def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
-    """How many samples of each of so many classes make up ``fraction`` of all."""
+    """Return the number of samples per class that make up ``fraction`` of all."""
     total = len(labels)
     counts = np.bincount(labels, minlength=kinds)
     scarce, fewest = int(counts.argmin()), int(counts.min())

@@ -1,4 +1,4 @@
-"""Shards: one party's samples, standardised, in one file. No party ever sees the whole data set.
+"""Shards: one party's samples, standardised, in one file. No party sees the whole data set.
 
 The launcher writes the shards into a private directory; each party loads one file, the server the test file.
 """
@@ -23,10 +23,10 @@ from securefl.training.data.split import SERVER_SET, TEST, Split, split
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shard:
-    """Samples and their labels, n >= 1 of them.
+    """Samples and their labels, n >= 1.
 
-    ``x`` f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes); or the
-    tokens ``x`` of a text, i64 ``(n, length)`` in [0, classes), with a label each, ``y`` i64 ``(n, length)``.
+    ``x`` f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes); or, for a
+    text, tokens ``x`` i64 ``(n, length)`` in [0, classes) with a label each, ``y`` i64 ``(n, length)``.
     """
 
     x: Inputs
@@ -36,7 +36,7 @@ class Shard:
 
     @property
     def tokens(self) -> bool:
-        """Whether the samples are text, with a label at every position."""
+        """True if the samples are text, with a label at every position."""
         return self.x.dtype == np.int64
 
     def __repr__(self) -> str:
@@ -45,32 +45,32 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """Paths of the shards, and each party's number of samples (the count that it will declare)."""
+    """Paths of the shards, and each party's number of samples, which it will declare."""
 
     parties: Mapping[PartyId, Path]
     counts: Mapping[PartyId, int]
     test: Path
     server: Path | None
-    """The server's own training samples, if the scenario gives it any."""
+    """Path of the server's own training samples; None if the scenario gives it none."""
 
 
 Turns = Mapping[PartyId, int]
-"""By party, quarters by which its images are turned (:func:`turns_of`)."""
+"""Quarter turns of each party's images (:func:`turns_of`)."""
 SomeSamples = TypeVar("SomeSamples", bound=Samples)
 NO_TURNS: Turns = MappingProxyType({})
 
 
 class Shards(NamedTuple):
-    """The shards in memory."""
+    """Shards in memory."""
 
     parties: dict[PartyId, Shard]
     test: Shard
     server: Shard | None
-    """The server's own training samples, if the scenario gives it any."""
+    """The server's own training samples; None if the scenario gives it none."""
 
 
 def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
-    """All shards, in memory: what :func:`load_shard` gives of the files; copies are in memory once."""
+    """Return all shards in memory, equal to :func:`load_shard` of the files; equal shards are stored once."""
     held = {(id(own), turns.get(party, 0)): own for party, own in rows.parties.items()}
     made = {
         key: _shard(dataset, turned_samples(dataset.x_train[own], key[1]), dataset.y_train[own])
@@ -84,9 +84,9 @@ def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
 
 
 def turns_of(groups: scenario.Groups, parties: tuple[PartyId, ...]) -> Turns:
-    """By party, how many quarters its images are turned; empty where tasks are not rotations.
+    """Return the quarter turns of each party's images; empty if tasks are not rotations.
 
-    From party to party a quarter more, or as many parties of each as ``groups.sizes`` says.
+    Each party has one quarter more than the one before, or ``groups.sizes`` parties share each rotation.
     """
     if groups.count == 1 or groups.tasks != "rotations":
         return {}
@@ -97,10 +97,10 @@ def turns_of(groups: scenario.Groups, parties: tuple[PartyId, ...]) -> Turns:
 
 
 def turned_samples(x: SomeSamples, quarters: int) -> SomeSamples:
-    """Images ``(n, ..., side, side)`` turned by so many quarters, anticlockwise.
+    """Turn images ``(n, ..., side, side)`` by a number of quarters, anticlockwise.
 
     Raises:
-        ConfigError: they are to be turned and are no square images.
+        ConfigError: the samples are not square images.
     """
     if not quarters:
         return x
@@ -128,8 +128,8 @@ def write_shards(
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
-    If the server holds samples of its own there is ``server.npz`` too. The caller creates ``directory``,
-    readable by itself only.
+    Also ``server.npz`` if the server has samples of its own. The caller creates ``directory``, readable by
+    itself only.
 
     Raises:
         ConfigError: the split is not feasible, or a file cannot be written.
@@ -161,25 +161,25 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
 
 
 def load_samples(given: Path, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
-    """A party's or the server's own samples.
+    """Load a party's or the server's own samples.
 
-    Bytes are divided by 255. ``data.standardise`` standardises them, if the scenario has it; a table has
-    constants of its own, and samples that securefl has prepared (:func:`write_shards`) stay as they are.
-    Nothing is computed from the samples.
+    Bytes are divided by 255. ``data.standardise`` standardises them if the scenario has it. A table has
+    constants of its own, and prepared samples (:func:`write_shards`) are not changed. Nothing is computed
+    from the samples.
 
     Args:
         given: a file, or a scheme and a path such as ``csv:PATH``, or ``module:function``.
-        config: what the scenario says of everybody's data.
-        half: which is read, where there are two.
+        config: the scenario's declarations about all parties' data.
+        half: to read, if the source has two.
 
     Raises:
-        ConfigError: they cannot be read, or are not as the scenario says; names the place in the file.
+        ConfigError: they cannot be read, or contradict the scenario; the error names the place in the file.
     """
     return samples_of(own_source(given, config), config, half)
 
 
 def samples_of(source: SampleSource, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
-    """As :func:`load_samples`, of a source at hand."""
+    """Load samples from a source, like :func:`load_samples`."""
     if source.prepared:
         shard = load_shard(source.prepared)
         check_declared(source.name, shard.input_shape, shard.classes, config)
@@ -196,10 +196,11 @@ def samples_of(source: SampleSource, config: scenario.Data, half: Literal["train
 
 
 def load_shard(path: Path) -> Shard:
-    """The samples in an archive of :func:`write_shards`, checked.
+    """Load the samples in an archive of :func:`write_shards` and check them.
 
     Raises:
-        ConfigError: missing, damaged, of objects, or arrays that are no shard; names the file and the array.
+        ConfigError: missing, damaged, of objects, or arrays that are not a shard; the error names file and
+            array.
     """
     arrays = npz.read_npz(path, ("x", "y", "classes"))
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"

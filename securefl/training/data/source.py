@@ -1,4 +1,4 @@
-"""Data of one's own: a file, a folder or a function, read alike as a whole data set and as one party's."""
+"""Users' data: a file, a folder or a function, as a whole data set or as one party's samples."""
 
 import importlib
 from dataclasses import replace
@@ -15,7 +15,7 @@ from securefl.training.data import dataset, npz
 from securefl.training.data.partition import largest_remainders
 
 Half = Literal["train", "test", "all"]
-"""``all`` of data that come undivided."""
+"""Half of the data; ``all`` for undivided data."""
 
 
 class Labelled(NamedTuple):
@@ -25,43 +25,43 @@ class Labelled(NamedTuple):
     y: npt.NDArray[Any]
     x_name: str
     y_name: str
-    """What errors call them."""
+    """Names of the arrays in errors."""
     classes: int | tuple[str, ...] | None = None
-    """What the source says of its classes."""
+    """Classes that the source states; None if it does not."""
 
 
 class SampleSource:
-    """What is behind a name such as ``csv:PATH``. Nothing but names is looked at before :meth:`read`."""
+    """Source behind a name such as ``csv:PATH``. It inspects only names before :meth:`read`."""
 
     standardised: ClassVar[bool] = False
-    """Whether its samples are as the model takes them, by constants that the scenario declares."""
+    """True if its samples are model inputs, by constants that the scenario declares."""
     noun: ClassVar[str] = "samples"
     title: str
     name: str
-    """What errors call it."""
+    """Name in errors."""
     divided: bool
-    """Whether it has a training and a test half of its own."""
+    """True if it has a training and a test half of its own."""
     prepared: Path | None = None
-    """An archive that securefl wrote: a party's samples as the model takes them."""
+    """Archive that securefl wrote, with a party's samples as model inputs; None for other sources."""
     inputs: tuple[str, ...] = ()
     """Names of the model's inputs, if they have names."""
     remarks: tuple[str, ...] = ()
-    """After :meth:`read`: what was left out."""
+    """Columns and rows that :meth:`read` left out."""
 
     def read(self, half: Half) -> Labelled:
-        """``train`` or ``test`` if it is divided, else ``all``.
+        """Read ``train`` or ``test`` if the source is divided, else ``all``.
 
         Raises:
-            ConfigError: naming file, place, reason and remedy.
+            ConfigError: the data are invalid; the error names file, place, reason and remedy.
         """
         raise NotImplementedError
 
 
 def source_named(name: str, config: scenario.Data) -> SampleSource:
-    """The source that ``data.set`` names by a scheme and a path or as ``module:function``.
+    """Return the source that ``data.set`` names by a scheme and a path or as ``module:function``.
 
     Raises:
-        ConfigError: it is no such name.
+        ConfigError: it is not such a name.
     """
     scheme, colon, place = name.partition(":")
     if colon and scheme in scenario.SCHEMES:
@@ -72,10 +72,10 @@ def source_named(name: str, config: scenario.Data) -> SampleSource:
 
 
 def own_source(given: Path, config: scenario.Data) -> SampleSource:
-    """The source that a party names as ``--data``: as ``data.set``, or a file alone.
+    """Return the source that a party names by ``--data``: a name as for ``data.set``, or a file.
 
     Raises:
-        ConfigError: it is a folder, of which it does not say what it holds.
+        ConfigError: it is a folder without a scheme.
     """
     name = str(given)
     scheme = name.partition(":")[0]
@@ -96,16 +96,16 @@ def _of_scheme(scheme: str, place: Path, config: scenario.Data) -> SampleSource:
 
 
 def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, field: str) -> dataset.Dataset:
-    """A data set with its halves; the test half is drawn if the source has none.
+    """Read a data set with its halves; draw the test half if the source has none.
 
     Args:
         source: of the samples.
-        config: declares classes and shape, or does not.
+        config: with or without declared classes and shape.
         fraction: of each class, for the test.
         field: names ``fraction`` in errors.
 
     Raises:
-        ConfigError: the source cannot be read, is not as declared, or there is nothing to learn.
+        ConfigError: the source cannot be read, contradicts the declarations, or nothing can be learned.
     """
     if source.prepared:
         raise ConfigError(
@@ -145,10 +145,10 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
 def check_samples(
     found: Labelled, source: SampleSource, config: scenario.Data
 ) -> tuple[dataset.Samples, I64]:
-    """Samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` below the number of classes.
+    """Return samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` below the number of classes.
 
     Raises:
-        ConfigError: they are no such arrays, or not as declared.
+        ConfigError: the arrays are of another kind, or contradict the declarations.
     """
     x, y = _samples_of(found.x, found.x_name), npz.labels_of(found.y, found.y_name)
     if len(x) != len(y):
@@ -162,10 +162,10 @@ def check_samples(
 
 
 def check_declared(name: str, shape: tuple[int, ...], classes: int | None, config: scenario.Data) -> None:
-    """Refuse samples that are not as the scenario says; ``classes`` is None where the data do not say it.
+    """Check that samples match the scenario; ``classes`` is None if the data do not state them.
 
     Raises:
-        ConfigError: naming what differs.
+        ConfigError: they do not; the error names the difference.
     """
     declared = config.declared_shape
     if declared is not None and shape != declared:
@@ -181,7 +181,7 @@ def check_declared(name: str, shape: tuple[int, ...], classes: int | None, confi
 
 
 def class_count(found: Labelled, source: SampleSource, config: scenario.Data) -> int | None:
-    """How many classes there are, by the source or the scenario, if either says it.
+    """Return the number of classes that the source or the scenario states; None if neither does.
 
     Raises:
         ConfigError: they contradict each other.
@@ -193,12 +193,12 @@ def class_count(found: Labelled, source: SampleSource, config: scenario.Data) ->
 
 
 def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: str) -> BoolArray:
-    """Draw the samples for the test: of each class its share, by largest remainders.
+    """Draw the test samples: each class's share, by largest remainders.
 
-    The draw has a seed of its own, so that all runs have the same test set.
+    The draw has a fixed seed, so that all runs have the same test set.
 
     Raises:
-        ConfigError: there would be none, or all of a class; ``field`` names the fraction.
+        ConfigError: no sample would be drawn, or all of a class; ``field`` names the fraction.
     """
     counts = np.bincount(labels)
     total = round(fraction * len(labels))

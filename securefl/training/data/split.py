@@ -1,6 +1,6 @@
-"""The split of a data set: the limits, then the server's own set, then the parties' shares.
+"""Split of a data set: the limits, then the server's own set, then the parties' shares.
 
-The split is public and follows from the seed alone, so numpy's seeded generator is right here.
+The split is public and follows from the seed alone, so numpy's seeded generator is suitable.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,15 +26,15 @@ SERVER_SET = "server"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Rows for each party, for the test and for the server; no row of the training half is in two shares."""
+    """Rows for each party, for the test and for the server; no training row is in two shares."""
 
     parties: Mapping[PartyId, I64]
-    """Rows of the training half; those who hold the same share have one array between them."""
+    """Rows of the training half; parties with the same share have one array in common."""
     test: I64
     """Rows of the test half."""
     server: I64
-    """Rows of the training half that the server holds and no party does, or of ``dataset.servers`` if there
-    is that; empty without a server set."""
+    """Rows of the training half that the server holds and no party has, or rows of ``dataset.servers`` if
+    it exists; empty without a server set."""
 
 
 def split(
@@ -44,14 +44,15 @@ def split(
     seed: int,
     behind: Collection[PartyId] = (),
 ) -> Split:
-    """Split ``dataset`` as ``config`` says.
+    """Split ``dataset`` by ``config``.
 
-    ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``; they are
-    totals, and limits above the data set's size keep everything. By role, only the text of the first
-    ``len(parties)`` roles is used, for training and for testing, and ``train_limit`` shortens each of them
-    alike. Of what is left the server's set is drawn (:mod:`securefl.training.data.server_set`), unless it
-    comes from another data set, and the rest is partitioned: into a share each, or into ``config.shares``,
-    which the parties take in turn, those of ``behind`` after the others.
+    ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``. They are
+    totals; limits above the data set's size keep everything. By role, only the text of the first
+    ``len(parties)`` roles is used for training and test, and ``train_limit`` shortens each of them alike.
+
+    The server's set (:mod:`securefl.training.data.server_set`) is drawn next, unless it comes from another
+    data set. The remaining samples are partitioned into a share for each party, or into ``config.shares``.
+    Parties take these in turn, those of ``behind`` last.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -59,7 +60,7 @@ def split(
     """
     if len(set(parties)) != len(parties) or {TEST, SERVER_SET} & set(parties):
         raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
-    # The second word keeps these streams apart from the one that the partition draws from the same seed.
+    # The second word separates these streams from the partition's stream of the same seed.
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     if config.partition.by_role:
         roles = _roles_for(dataset, len(parties))
@@ -75,7 +76,7 @@ def split(
         train = train[~np.isin(train, server)]
     number = config.shares or len(parties)
     shares = partition(classes[train], number, config.partition, seed)
-    # Without a number of shares everybody's stays the same, whoever misbehaves.
+    # Without a number of shares each party's share does not depend on the misbehaving parties.
     queue = sorted(parties, key=lambda party: party in behind) if config.shares else parties
     held = [train[share] for share in shares]
     own = {party: held[turn % number] for turn, party in enumerate(queue)}
@@ -83,7 +84,7 @@ def split(
 
 
 def _classes(dataset: Dataset, config: scenario.Data) -> I64:
-    """What the partition goes by: i64 ``(n,)``."""
+    """Return the class of each sample for the partition: i64 ``(n,)``."""
     if dataset.y_train.ndim == 1:
         return dataset.y_train
     if config.partition.by_label:
@@ -119,7 +120,7 @@ def _limit_rows(rows: I64, limit: int | None, rng: np.random.Generator) -> I64:
 
 
 def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.Generator) -> I64:
-    """Rows of the first roles: at most ``limit`` in all, from each role the same share, but at least one."""
+    """Return at most ``limit`` rows of the first roles, the same share of each, at least one each."""
     own = [rng.permutation(np.flatnonzero(roles == role)) for role in range(parties)]
     sizes = np.array([len(rows) for rows in own], dtype=np.int64)
     if limit is not None and limit < sizes.sum():
@@ -127,6 +128,6 @@ def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.G
             raise ConfigError(
                 "data.train_limit", f"is {limit}, fewer than {parties} parties", f"set at least {parties}"
             )
-        # Sizes less one, so that one sample more than the share is never more than there are.
+        # Sizes less one, so that one sample more than the share never exceeds the supply.
         sizes = 1 + largest_remainders(limit - parties, (sizes - 1).astype(np.float64))
     return np.concatenate([rows[:size] for rows, size in zip(own, sizes, strict=True)])

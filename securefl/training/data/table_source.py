@@ -1,4 +1,4 @@
-"""Tables as data sets: the scenario says which columns are features, and which is the label."""
+"""Tables as data sets; the scenario declares features and label."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +10,13 @@ from securefl.training.data.cells import Cells
 
 
 class TableSource(source.SampleSource):
-    """One file, which comes undivided, or a folder with a file for each half.
+    """One undivided file, or a folder with a file for each half.
 
     Args:
         place: the file or the folder.
         config: of the data, with a ``table``.
         endings: of the two files' names.
-        cells: reads columns of a file.
+        cells: function that reads columns of a file.
 
     Raises:
         ConfigError: no table or no classes are declared.
@@ -42,7 +42,7 @@ class TableSource(source.SampleSource):
         self.name, self.title = str(place), place.name.removesuffix(".gz").rpartition(".")[0] or place.name
 
     def read(self, half: source.Half) -> source.Labelled:
-        """See :class:`SampleSource`."""
+        """Read features and label; see :class:`SampleSource`."""
         table = self.table(half)
         if table.others:
             self.remarks += (f"left out: {', '.join(table.others)}",)
@@ -54,7 +54,7 @@ class TableSource(source.SampleSource):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """A column's name, with the word for each of categories."""
+        """Names of the inputs: a column's name, with the word for each of its categories."""
         return tuple(
             f"{column.name} = {word}" if word else column.name
             for column in self._schema.features
@@ -62,10 +62,10 @@ class TableSource(source.SampleSource):
         )
 
     def table(self, half: source.Half) -> tables.DataTable:
-        """The features and the label.
+        """Return the features and the label.
 
         Raises:
-            ConfigError: as :func:`securefl.training.data.tables.read_table`.
+            ConfigError: as for :func:`securefl.training.data.tables.read_table`.
         """
         columns = (*self._schema.features, self._label)
         cells = self._cells(self._file(half), tuple(column.name for column in columns))

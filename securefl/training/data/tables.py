@@ -1,4 +1,4 @@
-"""Tables, from CSV and Parquet files: columns by name, each value checked against what is declared."""
+"""Tables from CSV and Parquet files: columns by name, each value checked against the declarations."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ class DataTable:
 
     Attributes:
         columns: by name; numbers as f64 ``(n,)``, categories as indices into the declared list, i64 ``(n,)``.
-            Missing values that were kept are NaN, or -1.
+            Missing values that are kept are NaN, or -1.
         samples: number of rows, n.
-        dropped: number of rows of the file that lacked a value and were left out.
+        dropped: number of rows with a missing value that were left out.
         others: columns of the file that were not requested.
 
     >>> import pathlib, securefl
@@ -49,10 +49,10 @@ class DataTable:
         return f"DataTable(samples={self.samples}, columns={', '.join(self.columns)})"
 
     def __getitem__(self, name: str) -> F64 | I64:
-        """The column called so.
+        """Return the column ``name``.
 
         Raises:
-            ConfigError: it was not asked for.
+            ConfigError: it was not requested.
         """
         if name not in self.columns:
             known = ", ".join(self.columns)
@@ -139,10 +139,10 @@ def read_table(
 def table_of(
     cells: Cells, declared: tuple[scenario.Column, ...], missing: Sequence[str], incomplete: Incomplete
 ) -> DataTable:
-    """The columns of what was read, checked.
+    """Check the columns of the cells and return them as a table.
 
     Raises:
-        ConfigError: as :func:`read_table`.
+        ConfigError: as for :func:`read_table`.
     """
     columns: dict[str, F64 | I64] = {}
     lacking = np.zeros(len(cells.rows), dtype=np.bool_)
@@ -171,7 +171,7 @@ def table_of(
 
 
 def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> F64:
-    """A column as f64 ``(n,)``, NaN where a value is missing and none is declared in its place."""
+    """Return a column as f64 ``(n,)``, NaN for a missing value without a declared fill."""
     read = cells.columns[column.name]
     if isinstance(read, Words):
         reason = f"holds text such as {show_cell(read.vocabulary[0])}" if read.vocabulary else "holds text"
@@ -203,10 +203,10 @@ def _numbers(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> 
 
 
 def _number(written: str) -> float:
-    """Return the number that is nearest to a decimal.
+    """Return the number nearest to a decimal.
 
     Raises:
-        NarrowingError: a whole number that f64 does not hold, or one so small that it would be 0.
+        NarrowingError: a whole number that f64 does not represent, or a number so small that it would be 0.
     """
     value = float(written)
     if abs(value) >= narrowing.EXACT_INTEGERS and written.strip().lstrip("+-").isdecimal():
@@ -233,7 +233,7 @@ def _check_range(cells: Cells, column: scenario.Column, values: F64, present: Bo
 
 
 def _categories(cells: Cells, column: scenario.Column, missing: frozenset[str]) -> I64:
-    """A column as places in the list of its categories, i64 ``(n,)``, -1 where a value is missing."""
+    """Return a column as indices into its list of categories, i64 ``(n,)``, -1 for a missing value."""
     words = Words.of(cells.columns[column.name])
     place = {word: index for index, word in enumerate(column.categories)}
     unknown = len(place)

@@ -1,7 +1,7 @@
 """Next character of Shakespeare's plays, by speaking role: the task of LEAF (arXiv 1812.01097).
 
-``plays.txt.gz``: gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``; then, for every speech,
-the speaker's name and a colon, the lines of the speech, and an empty line.
+``plays.txt.gz``: gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``. For every speech there
+follow the speaker's name and a colon, the lines of the speech, and an empty line.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from securefl.training.data import dataset
 from securefl.training.data.files import read_unpacked
 
 ALPHABET = "\n !$&',-.234568:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz"
-"""All characters of the speeches. Token 0 is any other, and the i-th of these, from 1, is token i."""
+"""All characters of the speeches. The i-th of them, from 1, is token i; token 0 is any other character."""
 
 CLASSES = len(ALPHABET) + 1
 
 MIN_SPEECH = 1_000
-"""Fewest characters that a speaking role must have to be a party."""
+"""Fewest characters of a speaking role that can be a party."""
 
 TRAIN_SHARE = 0.8
-"""A role learns from this much of its text, from the beginning, and is tested on the rest."""
+"""Share of a role's text for training, from the beginning; the rest is for the test."""
 
 NOBODY = "UNKNOWN"
-"""Stands where the edition names no speaker: several people, hence no role."""
+"""Placeholder of the edition for an unnamed speaker: several people, hence not a role."""
 
 _PLAYS = "118834f94c3ec391cb37a37d87c0ef519832c179223b4c76e8307eda649f3cd0"
-"""sha256 of the unpacked file that was made from Bosak's edition (37 plays)."""
+"""SHA-256 of the unpacked file that was made from Bosak's edition (37 plays)."""
 _MARK, _END = "=== PLAY: ", " ==="
 _TOKENS = np.zeros(256, dtype=np.int64)
 _TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES)
@@ -38,7 +38,7 @@ _TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A speaker in one play: the same name in another play is another role."""
+    """Speaker in one play; the same name in another play is another role."""
 
     play: str
     speaker: str
@@ -46,16 +46,16 @@ class Role:
 
     @property
     def characters(self) -> int:
-        """Of speech, without what separates the speeches."""
+        """Number of characters of speech, without separators."""
         return sum(map(len, self.speeches))
 
 
 def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
-    """The roles with enough text in the file ``path``, in the order of their first speech.
+    """Load the roles with enough text in the file ``path``, in the order of their first speech.
 
-    Enough is :data:`MIN_SPEECH` characters and a sequence to train and one to test on. A role's text is its
-    speeches, one after the other; the first 80 % are for training and the rest for the test, and sequences
-    never cross that line. See :func:`sequences_of`; samples and labels are i64 ``(n, length)``.
+    Enough is :data:`MIN_SPEECH` characters, and a sequence each for training and test. A role's text is its
+    speeches in order. The first 80 % are for training and the rest for the test; sequences never cross that
+    border. See :func:`sequences_of`; samples and labels are i64 ``(n, length)``.
 
     Raises:
         ConfigError: the file is missing, damaged or not in this format, or no role has enough text.
@@ -90,7 +90,7 @@ def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
 
 
 def roles_in(raw: bytes, path: Path) -> list[Role]:
-    """All roles of the plays in ``raw``, in the order of their first speech.
+    """Return all roles of the plays in ``raw``, in the order of their first speech.
 
     Raises:
         ConfigError: not in this format; ``path`` names it, and the reason the line.
@@ -118,16 +118,16 @@ def roles_in(raw: bytes, path: Path) -> list[Role]:
 
 
 def tokens_of(text: str) -> I64:
-    """Tokens i64 ``(len(text),)`` in ``[0, CLASSES)`` of ASCII text; 0 for what :data:`ALPHABET` lacks."""
+    """Return the tokens of ASCII text, i64 ``(len(text),)`` in ``[0, CLASSES)``; 0 if unknown."""
     tokens: I64 = _TOKENS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
     return tokens
 
 
 def sequences_of(tokens: I64, length: int) -> I64:
-    """All whole sequences of ``tokens``, each with the token after it: i64 ``(n, length + 1)``.
+    """Return all whole sequences of ``tokens``, each with the token after it: i64 ``(n, length + 1)``.
 
     They begin ``length`` apart, so that the last token of one is the first of the next: every token but the
-    first of all is the label of exactly one position.
+    first is the label of exactly one position.
     """
     if len(tokens) <= length:
         return np.empty((0, length + 1), dtype=np.int64)
@@ -135,7 +135,7 @@ def sequences_of(tokens: I64, length: int) -> I64:
 
 
 def _join_sequences(sequences: list[I64]) -> tuple[I64, I64, I64]:
-    """Samples, labels and whose they are."""
+    """Return samples, labels and the number of each sample's role."""
     whole = np.concatenate(sequences)
     sizes = [len(own) for own in sequences]
     return whole[:, :-1].copy(), whole[:, 1:].copy(), np.repeat(np.arange(len(sizes)), sizes)

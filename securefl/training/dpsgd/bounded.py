@@ -15,14 +15,14 @@ from securefl.training.dpsgd.examples import Examples
 def factors(bound: scenario.Normalise | scenario.ClipEach, squares: F64, errors: F64) -> F64:
     """Return the factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
 
-    A length is taken for the largest that it may be, so that no result is longer than it should be. Without
-    that, a carry that nearly cancels an example's gradient would leave a length that is mostly error, and
-    its reciprocal no bound at all.
+    The length is the largest that the error allows, so that no result exceeds the bound. Otherwise a carry
+    that nearly cancels an example's gradient would leave a length that is mostly error, and its reciprocal
+    would be unbounded.
 
     Args:
-        bound: which of the two.
+        bound: kind of the bound.
         squares: squared lengths as computed, f64 ``(n,)``.
-        errors: how far they may be off, f64 ``(n,)``.
+        errors: bounds on their errors, f64 ``(n,)``.
     """
     lengths = np.sqrt(np.maximum(squares, 0) + errors)
     with np.errstate(divide="ignore"):
@@ -41,21 +41,21 @@ class PartyRows(NamedTuple):
     party: int
     rows: slice
     present: BoolArray | None = None
-    """Mask of the rows that hold an example; None if all do. The other rows add nothing, no carry either."""
+    """Mask of the rows that hold an example; None if all do. The other rows add nothing, and no carry."""
 
 
 class BoundedSums:
     """Minus the sum of each party's bounded gradients over the expected size of its batch.
 
-    Gradients stay on the device. It is read once for all parties of a block: a read for each party would
-    wait for a GPU each time.
+    Gradients stay on the device. One read returns the lengths for all parties of a block: a read for each
+    party would wait for a GPU each time.
 
     Args:
-        dp: the bound, and how much a carry counts.
-        batch: the expected size; the divisor, however many are drawn.
+        dp: the bound, and the weight of a carry.
+        batch: expected size; the divisor, however many examples are drawn.
         carries: of each party, f64 ``(d,)``, or None for zeros.
         length: d.
-        device: where gradients are.
+        device: of the gradients.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class BoundedSums:
         squares = [carry @ carry for carry in self._carries.values()]
         found = torch.stack(squares).cpu().tolist() if squares else []
         self._carry_squares: dict[int, float] = dict(zip(self._carries, found, strict=True))
-        # The error of an inner product of vectors u, v of d numbers is at most d 2^-53 |u| |v| but for terms
-        # of a higher order (Higham 2002, section 3.1), and there are two roundings besides.
+        # The error of an inner product of vectors u, v of d numbers is at most d 2^-53 |u| |v|, up to terms
+        # of a higher order (Higham 2002, section 3.1), plus two roundings.
         self._error = (length + 4) * 2.0**-52
 
     def add(self, examples: Examples, spans: Sequence[PartyRows]) -> None:
@@ -103,7 +103,7 @@ class BoundedSums:
         return {party: part for (party, _), part in zip(mixed, np.split(found, ends), strict=True)}
 
     def _shares(self, squares: F64, span: PartyRows, dots: F64 | None) -> F64:
-        """Return minus the factors of one party's examples over the size of its batch; of a hole, 0."""
+        """Return minus the factors of one party's examples over the size of its batch; 0 for a hole."""
         beta = self._dp.momentum
         squares = (1 - beta) ** 2 * squares
         largest = squares

@@ -1,8 +1,8 @@
-"""Gradients of single examples, none of them larger in memory than it has to be.
+"""Gradients of single examples in compact form.
 
-What DP-SGD asks of them is their lengths, their products with one vector and weighted sums. All three are
-computed in double precision from the same numbers, so that a length is that of what is summed up to 1e-12:
-the bound on one example's influence does not depend on how a single-precision sum happens to round.
+DP-SGD needs their lengths, their products with one vector, and weighted sums. All three are computed in
+double precision from the same numbers, so that lengths match the summed gradients up to 1e-12. The bound on
+one example's influence does not depend on the rounding of single-precision sums.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,28 +16,29 @@ from torch.nn.functional import cross_entropy
 from securefl.base.arrays import F64, BoolArray
 
 Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Scores and labels of n examples, to their losses (n,): each must depend on its own example alone."""
+"""Function from scores and labels of n examples to their losses (n,): each loss must depend on its own
+example alone."""
 
 
 class ExampleBlock(Protocol):
-    """The part of n examples' gradients that belongs to one stretch of the parameter vector."""
+    """Part of n examples' gradients for one range of the parameter vector."""
 
     @property
     def start(self) -> int:
-        """The first place of the stretch."""
+        """First index of the range."""
         ...
 
     @property
     def size(self) -> int:
-        """The length of the stretch."""
+        """Length of the range."""
         ...
 
     def squares(self) -> torch.Tensor:
-        """Squared lengths, f64 (n,)."""
+        """Return the squared lengths, f64 (n,)."""
         ...
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """Products with ``other``, f64 (size,), of the examples in ``rows``: f64 (k,)."""
+        """Return the products with ``other``, f64 (size,), of the examples in ``rows``: f64 (k,)."""
         ...
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
@@ -51,19 +52,19 @@ class ExampleBlock(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterProducts:
-    """A dense layer: an example's gradient is slope times input, and is never written down."""
+    """Dense layer: an example's gradient is slope times input, and is never materialised."""
 
     start: int
     inputs: torch.Tensor
     """f64 (n, i)."""
     slopes: torch.Tensor
-    """Of the loss by the layer's outputs, f64 (n, o)."""
+    """Slopes of the loss by the layer's outputs, f64 (n, o)."""
     bias: bool
-    """Whether the stretch has a bias after the weights (o, i)."""
+    """True if the range has a bias after the weights (o, i)."""
 
     @property
     def size(self) -> int:
-        """See :class:`ExampleBlock`."""
+        """Length of the range; see :class:`ExampleBlock`."""
         return self._weights + self.slopes.shape[1] * self.bias
 
     @property
@@ -71,12 +72,12 @@ class OuterProducts:
         return self.inputs.shape[1] * self.slopes.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """See :class:`ExampleBlock`: |slope|^2 (|input|^2 + 1), where 1 stands for the bias."""
+        """Return |slope|^2 (|input|^2 + 1), where 1 stands for the bias; see :class:`ExampleBlock`."""
         lengths = _squares(self.inputs)
         return (lengths + 1 if self.bias else lengths) * _squares(self.slopes)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """See :class:`ExampleBlock`."""
+        """Return products with a vector; see :class:`ExampleBlock`."""
         inputs, slopes = self.inputs[rows], self.slopes[rows]
         weight = other[: self._weights].view(slopes.shape[1], inputs.shape[1])
         images = inputs @ weight.T
@@ -85,21 +86,21 @@ class OuterProducts:
         return (images * slopes).sum(dim=1)
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """See :class:`ExampleBlock`: one product of matrices."""
+        """Add by one matrix product; see :class:`ExampleBlock`."""
         inputs, slopes = self.inputs[rows], self.slopes[rows] * factors[:, None]
         total[: self._weights].view(slopes.shape[1], inputs.shape[1]).addmm_(slopes.T, inputs)
         if self.bias:
             total[self._weights :] += slopes.sum(dim=0)
 
     def forget(self, which: torch.Tensor) -> None:
-        """See :class:`ExampleBlock`."""
+        """Set examples to zero; see :class:`ExampleBlock`."""
         self.inputs[which] = 0
         self.slopes[which] = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Any layer: one row for each example."""
+    """Any layer, with one row for each example."""
 
     start: int
     rows: torch.Tensor
@@ -107,23 +108,23 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """See :class:`ExampleBlock`."""
+        """Length of the range; see :class:`ExampleBlock`."""
         return self.rows.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """See :class:`ExampleBlock`."""
+        """Return the squared lengths; see :class:`ExampleBlock`."""
         return _squares(self.rows)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """See :class:`ExampleBlock`."""
+        """Return products with a vector; see :class:`ExampleBlock`."""
         return self.rows[rows] @ other
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """See :class:`ExampleBlock`."""
+        """Add weighted examples; see :class:`ExampleBlock`."""
         total += factors @ self.rows[rows]
 
     def forget(self, which: torch.Tensor) -> None:
-        """See :class:`ExampleBlock`."""
+        """Set examples to zero; see :class:`ExampleBlock`."""
         self.rows[which] = 0
 
 
@@ -135,8 +136,8 @@ def _squares(rows: torch.Tensor) -> torch.Tensor:
 class Examples:
     """Gradients of n examples.
 
-    One that is not finite counts as zero. To fail instead would tell everybody, without noise, that a party
-    holds a record on which the model's gradient overflows; whoever sends the model chooses where it does.
+    A gradient that is not finite counts as zero. A failure would reveal, without noise, that a party holds a
+    record on which the model's gradient overflows; the sender of the model can choose such a record.
     """
 
     def __init__(self, blocks: Sequence[ExampleBlock]) -> None:
@@ -151,7 +152,7 @@ class Examples:
             self.forget(lost)
 
     def forget(self, which: BoolArray) -> None:
-        """Let the gradients of a mask, bool (n,), count as zero."""
+        """Set the gradients of a mask, bool (n,), to zero."""
         for block in self._blocks:
             block.forget(torch.from_numpy(which).to(self._device))
         self.squares[which] = 0
@@ -168,6 +169,6 @@ class Examples:
 
 
 def example_losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy of each example, f32 (n,); of a text, the mean over its positions."""
+    """Return the cross-entropy of each example, f32 (n,); for a text, the mean over its positions."""
     losses = cross_entropy(scores, labels, reduction="none")
     return losses if losses.dim() == 1 else losses.flatten(1).mean(dim=1)

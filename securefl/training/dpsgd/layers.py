@@ -1,8 +1,8 @@
 """Per-example gradients of modules of known layers, from one forward and one backward pass of the batch.
 
-The backward pass stops at the layers' outputs: no gradient of a parameter is ever summed over the batch. A
-dense layer's gradients are outer products of slope and input; a convolution's are one product of small
-matrices for each example (docs/adr/0013-per-example-gradients.md).
+The backward pass stops at the layers' outputs: parameter gradients are never summed over the batch. A dense
+layer's gradients are outer products of slope and input; a convolution's are one product of small matrices for
+each example (docs/adr/0013-per-example-gradients.md).
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ _KNOWN: Final = (
     nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d,
     nn.AdaptiveAvgPool2d,
 )  # fmt: skip
-"""Besides convolutions and flattening, of which not all will do. They treat each example alone, and draw
-nothing at random."""
+"""Known layers, besides convolutions and flattening with some options. They process each example alone,
+and draw nothing at random."""
 
 
 class _Kept(NamedTuple):
@@ -41,11 +41,11 @@ class _Kept(NamedTuple):
 
 
 class Layers:
-    """The way for modules that :func:`layers_of` knows; see :class:`securefl.training.dpsgd.ways.Way`.
+    """Way for modules that :func:`layers_of` supports; see :class:`securefl.training.dpsgd.ways.Way`.
 
     Args:
-        module: whose gradients are wanted.
-        starts: where each layer's parameters begin in the vector of all.
+        module: to differentiate.
+        starts: index of each layer's first parameter in the parameter vector.
         losses: of the examples.
     """
 
@@ -57,7 +57,7 @@ class Layers:
         self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """See :meth:`securefl.training.dpsgd.ways.Way.examples`."""
+        """Return the gradients; see :meth:`securefl.training.dpsgd.ways.Way.examples`."""
         del present
         kept: list[_Kept] = []
         losses = self._losses(_forward(self._module, x, kept), y)
@@ -71,13 +71,13 @@ class Layers:
             )
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """The number of f32 values that one example's passes keep, given ``sample``, (1, ...)."""
+        """Return the number of f32 values that one example's passes keep, given ``sample``, (1, ...)."""
         kept: list[_Kept] = []
         with torch.no_grad():
             _forward(self._module, sample, kept)
         floats, patches = sample.numel(), 0
         for layer, inputs, outputs in kept:
-            # Outputs, what an activation and a norm make of them, and slopes; double precision counts twice.
+            # Outputs, results of an activation and a norm, and slopes; double precision counts twice.
             floats += 6 * outputs.numel()
             if isinstance(layer, nn.Linear) and inputs.dim() == 2:
                 floats += 2 * (inputs.numel() + outputs.numel())
@@ -89,10 +89,11 @@ class Layers:
 
 
 def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | None:
-    """A module of known layers only; None where one is unknown, shared, partly frozen or has a hook.
+    """Return the way for known layers; None if one is unknown, shared, partly frozen or has a hook.
 
     Each parameter must belong to one layer that is called once: then its per-example gradient follows from
-    that layer's inputs and the slopes of its outputs. Nothing may be changed in place, since those are kept.
+    that layer's inputs and the slopes of its outputs. No layer may work in place, since inputs and outputs
+    are kept.
     """
     parts = [part for _, part in module.named_modules(remove_duplicate=False)]
     if len({id(part) for part in parts}) < len(parts) or not all(_is_known_layer(part) for part in parts):
@@ -108,7 +109,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
 
 
 def _is_known_layer(part: nn.Module) -> bool:
-    """Exactly one of the known classes: what subclasses and other ``forward``s compute is anybody's guess."""
+    """Return True for exactly the known classes: subclasses and other ``forward``s may compute anything."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     if any(hooks) or getattr(part, "inplace", False) or "forward" in vars(part):
         return False
@@ -123,9 +124,9 @@ def _is_known_layer(part: nn.Module) -> bool:
 
 
 def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tensor:
-    """The scores of ``x``; what :func:`_block` needs is added to ``kept``.
+    """Return the scores of ``x`` and append the data for :func:`_block` to ``kept``.
 
-    Hooks would do it as well, but not for two threads that share a module.
+    Hooks would not work for two threads that share a module.
     """
     match part:
         case nn.Sequential():
@@ -143,7 +144,7 @@ def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tenso
 
 
 def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Tensor) -> ExampleBlock:
-    """A layer's part of the gradients, given its inputs and the slopes of the loss by its outputs."""
+    """Return a layer's part of the gradients, from its inputs and the slopes of the loss by its outputs."""
     if isinstance(layer, nn.Linear) and inputs.dim() == 2:
         return OuterProducts(start, inputs.double(), slopes.double(), layer.bias is not None)
     sizes = [weight.numel() for weight in layer.parameters()]
@@ -165,11 +166,11 @@ def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Ten
 
 
 def _patches(layer: nn.Conv2d, inputs: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
-    """The inputs that each weight meets at each position of an output, (n, weights of a kernel, positions).
+    """Return the inputs of each weight at each output position, (n, weights of a kernel, positions).
 
     A strided view that is copied once takes a fifth of the time of ``unfold``.
     """
-    down, across = cast("tuple[int, int]", layer.padding)  # no string, see _known
+    down, across = cast("tuple[int, int]", layer.padding)  # not a string, see _is_known_layer
     padded = functional.pad(inputs, (across, across, down, down))
     example, channel, row, column = padded.stride()
     steps = [by * stride for by, stride in zip(layer.dilation, (row, column), strict=True)]

@@ -1,8 +1,8 @@
 """Sampling of records for a step of DP-SGD: a secret coin for each, or a secret subset; and their slots.
 
-The bound on epsilon takes the draw for secret and its law for exactly the one that is named. So the draw is
-made from the party's own entropy by comparing integers: a generator of torch would be seeded with 64 bits,
-and its whole state follows from a few hundred of its outputs.
+The bound on epsilon assumes a secret draw with exactly the named distribution. So the draw compares integers
+from the party's own entropy. A generator of torch would have a seed of 64 bits, and a few hundred of its
+outputs reveal its whole state.
 """
 
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ _WORDS_AT_ONCE = 64
 
 
 def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> I64:
-    """Rows of the drawn records, i64 ``(k,)``, rising.
+    """Return the rows of the drawn records, i64 ``(k,)``, increasing.
 
     Poisson: each row with probability floor(2^64 batch / records) / 2^64, independently; k may be 0. That is
     at most the rate of the accounting and less than 2^-64 below it. Fixed-size: all subsets of k = ``batch``
-    rows alike, exactly: Floyd's algorithm on words that are drawn again where the remainder would be biased.
+    rows are exactly equally likely, by Floyd's algorithm with rejection of biased words.
 
     Args:
-        sampler: which of the two.
-        records: rows lie in [0, records).
-        batch: how many are wanted, on average or exactly.
-        entropy: 32 bytes are drawn as the key of a stream of 64-bit words, and again when those are used up.
+        sampler: kind of the draw.
+        records: rows are in [0, records).
+        batch: number of records, on average or exactly.
+        entropy: source of 32 bytes as the key of a stream of 64-bit words, and again when those are used up.
 
     Raises:
         UsageError: ``batch`` outside [1, records].
@@ -51,14 +51,14 @@ def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> 
 
 
 def draw_slots(slots: int, examples: int, entropy: Entropy) -> I64:
-    """Return a slot for each example of a batch, i64 ``(examples,)``: all choices without repetition alike.
+    """Return a distinct slot for each example of a batch, i64 ``(examples,)``, all choices equally likely.
 
-    The slots of the other examples have the same law with and without any one example, as long as there are
-    no more examples than slots. For a larger batch there are as many times the slots as it needs.
+    The distribution of the other examples' slots does not depend on any one example, if there are at most as
+    many examples as slots. A larger batch uses a multiple of the slots.
 
     Args:
         slots: of a batch, at least 1 (:func:`securefl.methods.privacy.batch_capacity`).
-        examples: 0 or more.
+        examples: number of examples, 0 or more.
         entropy: as in :func:`draw_batch`. The slots are as secret as the batch.
     """
     slots *= max(1, -(-examples // slots))
@@ -90,7 +90,7 @@ def _subset(records: int, batch: int, entropy: Entropy) -> I64:
 
 
 def _below(limit: int, words: Iterator[int]) -> int:
-    """A uniform integer in [0, limit)."""
+    """Return a uniform integer in [0, limit)."""
     unbiased = _WORD - _WORD % limit
     word = next(words)
     while word >= unbiased:

@@ -1,4 +1,4 @@
-"""Sources of examples for a step of DP-SGD: samples in memory, or a dataset of torch."""
+"""Sources of examples for a step of DP-SGD: samples in memory, or a torch dataset."""
 
 from collections.abc import Mapping, Sized
 from types import MappingProxyType
@@ -15,43 +15,43 @@ from securefl.training import data
 from securefl.training.dpsgd import examples
 
 _TRIES: Final = 100
-"""Items that are looked at for one that makes a batch: where so many do not, the data set is another kind."""
+"""Number of items to try for one that collates to a batch; if none does, the data set is of another kind."""
 
 
 class TakenExamples(NamedTuple):
-    """Examples of a batch. One that cannot be had must not cost its batch anything: others would tell."""
+    """Examples of a batch. A missing example must not affect the rest of its batch, which would reveal it."""
 
     samples: torch.Tensor
     """(n, ...)."""
     labels: torch.Tensor
     """(n, ...)."""
     there: BoolArray | None = None
-    """Which of them are examples: in the place of others stands what is not counted. None: all are."""
+    """Mask of the rows that are examples; other rows are not counted. None: all are examples."""
     odd: Mapping[int, tuple[torch.Tensor, torch.Tensor]] = MappingProxyType({})
-    """Of those others, by place, what has another shape or dtype, (1, ...) each: to be tried alone."""
+    """Rows of another shape or dtype, by index, (1, ...) each; they are processed alone."""
 
 
 class ExampleSource(Protocol):
-    """Examples by number, on the device that computes."""
+    """Examples by number, on the computing device."""
 
     losses: examples.Losses
     device: torch.device
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """A sample (1, ...) and its label (1, ...) that depend on no data but their shapes and dtypes."""
+        """Return a sample (1, ...) and a label (1, ...) that depend only on the data's shapes and dtypes."""
         ...
 
     def take(self, x: I64, y: I64) -> TakenExamples:
-        """Samples and labels by their numbers, i64 (n,) each."""
+        """Return samples and labels by their numbers, i64 (n,) each."""
         ...
 
 
 class PoolSource:
-    """Samples of a pool, whose losses are cross-entropies.
+    """Samples of a pool, with cross-entropy losses.
 
     Args:
         pool: samples, flattened, and labels.
-        input_shape: one sample's.
+        input_shape: of one sample.
     """
 
     def __init__(self, pool: data.SamplePool, input_shape: tuple[int, ...]) -> None:
@@ -60,7 +60,7 @@ class PoolSource:
         self._pool, self._shape = pool, input_shape
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """See :class:`ExampleSource`: ones, or the first letter of the alphabet."""
+        """Return ones, or token 0 for a text; see :class:`ExampleSource`."""
         numbers = self._pool.x.is_floating_point()
         sample = (
             torch.ones(1, *self._shape, device=self.device)
@@ -70,23 +70,23 @@ class PoolSource:
         return sample, torch.zeros_like(self._pool.y[:1])
 
     def take(self, x: I64, y: I64) -> TakenExamples:
-        """See :class:`ExampleSource`."""
+        """Return samples of the pool; see :class:`ExampleSource`."""
         rows, labels = torch.from_numpy(x), torch.from_numpy(y)
         samples = self._pool.x[rows.to(self.device)].view(-1, *self._shape)
         return TakenExamples(samples, self._pool.y[labels.to(self.device)])
 
 
 class DatasetSource:
-    """Examples of a map-style ``torch.utils.data.Dataset`` of pairs (input, target), with a loss of its own.
+    """Examples of a map-style ``torch.utils.data.Dataset`` of pairs (input, target), with its own loss.
 
     Args:
         dataset: with a length and items by number.
-        loss: of a batch's outputs and targets, a mean. It sees one example at a time here, so that no
+        loss: mean loss of a batch's outputs and targets. It is called with one example at a time, so that no
             example's loss can depend on another.
-        device: that computes.
+        device: for the computation.
 
     Raises:
-        ConfigError: it has no length, no items by number, or items that are no pairs of tensors or numbers.
+        ConfigError: it has no length, no items by number, or items that are not pairs of tensors or numbers.
     """
 
     def __init__(self, dataset: Any, loss: Any, device: torch.device) -> None:
@@ -101,15 +101,14 @@ class DatasetSource:
         self._public = self._usual()
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """See :class:`ExampleSource`: ones; of integers zeros, which may be words of a vocabulary."""
+        """Return ones, or zeros for integers, which are valid tokens; see :class:`ExampleSource`."""
         sample, label = self._template()
         return sample.to(self.device), label.to(self.device)
 
     def take(self, x: I64, y: I64) -> TakenExamples:
-        """See :class:`ExampleSource`; an example's sample and label have one number.
+        """Return items of the dataset; an example's sample and label have one number.
 
-        Whether others are counted does not depend on the first item, whose shapes and dtypes are only the
-        usual ones.
+        The first item determines only the usual shapes and dtypes, not which other items count.
         """
         del y
         sample, label = self._template()
@@ -125,7 +124,7 @@ class DatasetSource:
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
                 odd[at] = (one.to(self.device), target.to(self.device))
-        # As one: a transfer for each example would take longer than its gradient.
+        # One transfer: a transfer for each example would take longer than its gradient.
         return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
 
     def _template(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,7 +133,7 @@ class DatasetSource:
         return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 
     def _usual(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first item that makes a batch: a damaged one is none, wherever it stands."""
+        """Return the first item that collates to a batch; damaged items are skipped."""
         first: BaseException | None = None
         for row in range(min(len(self._dataset), _TRIES)):
             try:

@@ -1,11 +1,11 @@
-"""One step of DP-SGD at one party or many, all from the same parameters (docs/dataflow.md, steps 1 to 3).
+"""One step of DP-SGD at one party or many, from the same parameters (docs/dataflow.md, steps 1 to 3).
 
 Passes of a batch through the model: the rows of each tensor, and the example in each row.
 
 A matrix product selects its kernel by the number of rows, and may compute the last rows of a tensor by
 another kernel than the first. So the last bits of an example's gradient depend on the number of rows and on
-the row of the example. In a *fixed* pass neither depends on the other examples of the batch: each tensor has
-the same number of rows, each example has a row that is drawn for it, and holes have a public sample.
+the row of the example. In a *fixed* pass neither depends on the other examples of the batch. Each tensor has
+the same number of rows, each example has a randomly drawn row, and holes have a public sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +33,9 @@ class Pass(NamedTuple):
     picks: I64
     """Positions of the examples in the batch, i64 (k,), k >= 1."""
     places: I64
-    """Row of each example, i64 (k,), no two alike."""
+    """Row of each example, i64 (k,), all different."""
     rows: int
-    """Rows of the tensor, k or more."""
+    """Number of rows of the tensor, at least k."""
 
     def present(self, there: BoolArray) -> BoolArray:
         """Return a mask of the rows that count, bool ``(rows,)``: those of the examples in ``there``."""
@@ -71,18 +71,18 @@ def fixed_passes(slots: I64, rows: int) -> list[Pass]:
 
 
 _CPU_PASS_BYTES: Final = 64 << 20
-"""Memory of the examples of one pass on a CPU. More examples share the overhead of Python and small
-operations."""
+"""Memory of the examples of one pass on a CPU. More examples per pass reduce the overhead of Python and
+small operations."""
 
 _CPU_FIXED_BYTES: Final = 8 << 20
-"""The same of a pass with holes, each of which takes as long as an example."""
+"""Memory of the examples of a pass with holes on a CPU; a hole takes as long as an example."""
 
 _LARGEST: Final = 2.0**64
-"""The square root of the largest number in single precision."""
+"""Square root of the largest number in single precision."""
 
 
 class DrawnBatch(NamedTuple):
-    """One party's batch, and its carry."""
+    """One party's batch and its carry."""
 
     x: I64
     """Rows of the pool, i64 (k,), k >= 0."""
@@ -106,8 +106,8 @@ class DpStep:
     """Bounded sums of per-example gradients.
 
     Args:
-        module: overwritten by :meth:`load`; others may take turns with it.
-        source: of examples, on the device that computes.
+        module: overwritten by :meth:`load`; others may use it in turn.
+        source: of examples, on the computing device.
         batch: b_c, the expected size of a batch.
         dp: the bound and the momentum.
 
@@ -124,26 +124,26 @@ class DpStep:
         self._dp = dp
         self._length = models.dimension(module)
         self.failed = 0
-        """Examples of the last updates that raised, and count as zero."""
+        """Number of examples of the last updates that raised an exception, and count as zero."""
         sample, label = source.public()
         self._module.train()
         with models.seed_torch(0, source.device):
             self.way = way_for(self._module, sample, label, source.losses)
-        """How gradients are computed."""
+        """Way of computing gradients."""
         each = 4 * self.way.floats_each(sample)
         self.chunk = max(1, models.pass_bytes(source.device, _CPU_PASS_BYTES) // each)
-        """Examples of one pass without holes."""
+        """Number of examples of one pass without holes."""
         self.slots = privacy.batch_capacity(dp.sampler, batch)
-        """Slots of a batch; larger batches are rarer than the accounting has to allow for."""
+        """Number of slots of a batch; larger batches are rarer than the accounting must allow for."""
         self.rows = self._rows_of(sample)
-        """Rows of a fixed pass."""
+        """Number of rows of a fixed pass."""
 
     def load(self, params: F32) -> None:
-        """Make the next updates start from ``params``, f32 ``(d,)``.
+        """Set the parameters of the next updates to ``params``, f32 ``(d,)``.
 
         Raises:
-            TrainingDivergedError: a parameter is not finite, or so large that the product of two is not.
-                Whether a party answers must not depend on its records, so their gradients are not asked.
+            TrainingDivergedError: a parameter is not finite, or so large that the product of two is not. The
+                reply of a party must not depend on its records, so their gradients are not computed.
             UsageError: ``params`` has the wrong dtype or length.
         """
         models.load_vector(self._module, params)
@@ -157,15 +157,15 @@ class DpStep:
     def update(self, batch: DrawnBatch, slots: I64) -> F64:
         """Return one party's update, f64 ``(d,)``; no gradient depends on the other examples of the batch.
 
-        All tensors of examples have ``rows`` rows, and the row of an example follows from its slot. Without
-        one example, and with the same slots for the others, their gradients are the same to the last bit.
+        All tensors of examples have ``rows`` rows, and the slot of an example determines its row. Without one
+        example, and with the same slots for the others, their gradients are the same to the last bit.
 
         Args:
             batch: the drawn examples and the carry.
             slots: of the examples, i64 ``(k,)`` (:func:`securefl.training.dpsgd.draw_slots`).
 
         Raises:
-            UsageError: as :meth:`updates`, or another number of slots than of examples.
+            UsageError: as for :meth:`updates`, or the numbers of slots and examples differ.
         """
         if len(slots) != len(batch.x):
             raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
@@ -184,7 +184,7 @@ class DpStep:
         Other examples of a call may change the last bits of a gradient, in single precision.
 
         Raises:
-            UsageError: a carry that is not finite, has the wrong dtype or shape, or is not configured.
+            UsageError: a carry is not finite, has the wrong dtype or shape, or is not configured.
         """
         sums = self._sums(parties)
         x, y = (np.concatenate([party[i] for party in parties]) for i in (0, 1))
@@ -203,9 +203,8 @@ class DpStep:
     def _compute_gradients(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
         """Yield the gradients of one pass.
 
-        An example on which data set, model or loss raise an exception of any class counts as zero. To let it
-        end the update would make that depend on one example by its whole length; some classes would even end
-        the party, or stop its rounds.
+        An example counts as zero if data set, model or loss raise an exception of any class. Otherwise one
+        example could end the update; some classes would even end the party or its rounds.
 
         Args:
             x: the whole batch.
@@ -218,7 +217,7 @@ class DpStep:
         singles = dict(odd)
         present = each.present(there)
         try:
-            # Copies: what a model did in place before one raised would be done to all others twice.
+            # Copies: otherwise in-place changes before an exception would affect all others twice.
             examples = self.way.examples(*self._place_examples(samples, labels, each), present)
         except BaseException as error:
             foreign.pass_interrupt(error)
@@ -253,7 +252,7 @@ class DpStep:
     def _alone(
         self, sample: torch.Tensor, label: torch.Tensor, slot: int | None
     ) -> tuple[Examples, BoolArray]:
-        """Return the gradient of one example, with holes for the others of its pass."""
+        """Return the gradient of one example, with holes in place of the others of its pass."""
         rows = 1 if slot is None else self._rows_of(_filler(sample))
         place = np.array([0 if slot is None else slot % rows])
         each = Pass(np.zeros(1, dtype=np.int64), place, rows)
@@ -270,19 +269,19 @@ class DpStep:
             expect(carry, "carry", np.float64, (self._length,))
             if self._dp.carry == "off":
                 raise UsageError("a carry, but training.dp_sgd.carry is off")
-            # Its square has to be finite, and not only just.
+            # Its square has to be finite, with a margin.
             if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
                 raise UsageError("the carry has a coordinate that is not finite, or nearly so")
         return carry
 
 
 def _filler(sample: torch.Tensor) -> torch.Tensor:
-    """Return a sample for holes: ones, or zeros of integers, as :meth:`ExampleSource.public` has them."""
+    """Return a sample for holes: ones, or zeros for integers, as in :meth:`ExampleSource.public`."""
     return torch.ones_like(sample) if sample.is_floating_point() else torch.zeros_like(sample)
 
 
 def _spans(bounds: Sequence[tuple[int, int]], begun: int, present: BoolArray) -> list[PartyRows]:
-    """Return each party's rows of a tensor that holds the examples from ``begun`` on, of those present."""
+    """Return each party's rows that are present in a tensor with the examples from ``begun`` on."""
     ended = begun + len(present)
     spans = [
         (party, slice(max(start, begun) - begun, min(end, ended) - begun))

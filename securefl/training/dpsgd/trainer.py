@@ -1,4 +1,4 @@
-"""Local DP-SGD at one party: one step a round. Its noise is added later, to integers (step 5)."""
+"""Local DP-SGD at one party: one step a round. The noise is added later, to integers (step 5)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from securefl.training.dpsgd.source import PoolSource
 
 
 class DpSgdTrainer:
-    """One party's steps. Several trainers may take turns with one module, but not use it at the same time.
+    """One party's steps. Several trainers may use one module in turn, but not at the same time.
 
     Args:
-        module: overwritten in each call.
-        shard: the party's records, copied to ``device``. Of a text, a record is one sequence.
-        config: ``batch_size`` is b_c, the expected size of a batch; nothing else of it is used.
+        module: each call overwrites it.
+        shard: the party's records, copied to ``device``. A record of a text is one sequence.
+        config: ``batch_size`` is b_c, the expected size of a batch; no other field is used.
         dp: sampler, bound and momentum.
-        device: where ``module`` computes.
+        device: of ``module``.
 
     Raises:
         ConfigError: b_c exceeds the number of records, or the model mixes the examples of a batch.
@@ -50,28 +50,29 @@ class DpSgdTrainer:
         self._step = self._step_of(module)
 
     def with_module(self, module: torch.nn.Module) -> DpSgdTrainer:
-        """The same training on a module of its own, for another thread; the shard is not copied."""
+        """Return the same training on its own module, for another thread; the shard is not copied."""
         twin = copy.copy(self)
         twin._step = self._step_of(module)
         return twin
 
     def update(self, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None) -> F64:
-        """Minus the sum of bounded gradients over b_c, f64 ``(d,)``, no longer than drawn * norm / b_c.
+        """Return minus the sum of bounded gradients over b_c, f64 ``(d,)``, at most drawn * norm / b_c long.
 
         Each drawn record j adds bound((1 - beta) g_j + beta ``carry``), where g_j is the gradient of its loss
         at ``params`` and bound makes a length 1, or at most the norm. The divisor is b_c whatever is drawn;
-        where nothing is, the update is zero. On the CPU the same arguments give the same bits (same torch,
-        same number of threads).
+        an empty batch yields zeros. On the CPU equal arguments give equal bits (same torch, same number of
+        threads).
 
         Args:
             params: of the round's model, f32 ``(d,)``.
-            carry: f64 ``(d,)``, uphill as gradients are: minus the last upload, or minus the last step of the
+            carry: f64 ``(d,)``, uphill like gradients: minus the last upload, or minus the last step of the
                 global model. None stands for zeros, as in the first step.
-            entropy: of this one update. What is drawn of it must stay secret.
-            samples: None: a batch is drawn from all records, as its accounting says.
+            entropy: of this one update. Values drawn from it must stay secret.
+            samples: None: a batch is drawn from all records, as the accounting assumes.
 
         Raises:
-            TrainingDivergedError: ``params`` are beyond repair (:meth:`DpStep.load`); no record decides that.
+            TrainingDivergedError: training has diverged at ``params`` (:meth:`DpStep.load`), independently of
+                records.
             UsageError: ``params`` or ``carry`` does not fit, or ``samples`` is given.
         """
         if samples is not None:
@@ -83,7 +84,7 @@ class DpSgdTrainer:
             return self._step.update(step.DrawnBatch(rows, rows, carry), slots)
 
     def _seed_torch(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
-        """For models that draw from torch's generator themselves, as dropout does."""
+        """Seed torch's generator for models that draw from it, for example for dropout."""
         if isinstance(self._step.way, Layers):
             return contextlib.nullcontext()
         return models.seed_torch(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
@@ -93,7 +94,7 @@ class DpSgdTrainer:
 
 
 def batch_entropy(entropy: Entropy) -> Entropy:
-    """The entropy that the batch of an update is drawn from, given the update's entropy."""
+    """Return the entropy of an update's batch, given the update's entropy."""
     return entropy.child("batch")
 
 
@@ -103,10 +104,10 @@ def slot_entropy(entropy: Entropy) -> Entropy:
 
 
 def check_batch(batch: int, records: int) -> None:
-    """Refuse a batch that a party has too few records for.
+    """Check that a party has enough records for a batch.
 
     Raises:
-        ConfigError: names the field and both numbers.
+        ConfigError: it has not; the error names the field and both numbers.
     """
     if batch > records:
         raise ConfigError(

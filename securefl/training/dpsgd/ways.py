@@ -1,4 +1,4 @@
-"""The choice of a way to per-example gradients of a module: by its layers, mapped, or one by one."""
+"""Choice of a way to per-example gradients of a module: by its layers, mapped, or one by one."""
 
 import math
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNo
 
 
 class Way(Protocol):
-    """Computes per-example gradients at the parameters that a module has."""
+    """Way of computing per-example gradients at the current parameters of a module."""
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """Return the gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1.
@@ -26,27 +26,27 @@ class Way(Protocol):
         Args:
             x: samples.
             y: their labels.
-            present: mask of the rows whose gradients are wanted, bool (n,); None for all. Other rows have
-                the gradient of what they hold, or zeros.
+            present: mask of the requested rows, bool (n,); None for all. Other rows have the gradient of
+                their content, or zeros.
         """
         ...
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """About how many single-precision numbers each example takes, given one of them, (1, ...)."""
+        """Return about how many single-precision numbers each example takes, given one example, (1, ...)."""
         ...
 
 
 class Mapped:
-    """``vmap(grad(loss))``: the module sees each example alone, and all are computed together."""
+    """``vmap(grad(loss))``: the module processes each example alone, and all are computed together."""
 
     def __init__(self, module: nn.Module, losses: Losses = example_losses) -> None:
         self._module = module
         self._losses = losses
-        # Dropout is each example's own.
+        # Each example has its own dropout.
         self._slopes = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="different")
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """See :class:`Way`."""
+        """Return the gradients; see :class:`Way`."""
         del present
         weights = {name: weight.detach() for name, weight in models.trained_parameters(self._module).items()}
         slopes = self._slopes(weights, x, y)
@@ -56,7 +56,7 @@ class Mapped:
             )
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """See :class:`Way`."""
+        """Return the numbers per example; see :class:`Way`."""
         return _floats_each(self._module, sample)
 
     def _loss(self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -64,14 +64,14 @@ class Mapped:
 
 
 class OneByOne:
-    """A backward pass for each example: for modules that cannot be mapped."""
+    """One backward pass per example, for modules that cannot be mapped."""
 
     def __init__(self, module: nn.Module, losses: Losses = example_losses) -> None:
         self._module = module
         self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """See :class:`Way`."""
+        """Return the gradients; see :class:`Way`."""
         weights = models.trained_parameters(self._module)
         starts = _starts(self._module)
         chosen = [weights[name] for name, _ in starts]
@@ -79,7 +79,7 @@ class OneByOne:
             torch.zeros(len(x), weight.numel(), dtype=torch.float64, device=x.device) for weight in chosen
         ]
         for one in range(len(x)) if present is None else np.flatnonzero(present).tolist():
-            # Copies: a kernel may depend on where in memory a row begins.
+            # Copies: a kernel may depend on the memory alignment of a row.
             sample, label = x[one : one + 1].clone(), y[one : one + 1].clone()
             loss = self._losses(self._module(sample), label).sum()
             slopes = torch.autograd.grad(loss, chosen, materialize_grads=True)
@@ -88,20 +88,20 @@ class OneByOne:
         return Examples([Rows(start, block) for (_, start), block in zip(starts, blocks, strict=True)])
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """See :class:`Way`."""
+        """Return the numbers per example; see :class:`Way`."""
         return _floats_each(self._module, sample)
 
 
 def way_for(
     module: nn.Module, sample: torch.Tensor, label: torch.Tensor, losses: Losses = example_losses
 ) -> Way:
-    """The fastest way that suits ``module``.
+    """Return the fastest way that supports ``module``.
 
     Args:
         module: in training mode; not changed.
-        sample: an example that says nothing about any party's, (1, ...).
+        sample: public example, independent of any party's data, (1, ...).
         label: its label, (1, ...).
-        losses: of examples; the cross-entropy unless given.
+        losses: of examples; the cross-entropy by default.
 
     Raises:
         ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
@@ -130,14 +130,14 @@ def way_for(
     try:
         mapped.examples(sample, label)
     except Exception:
-        # torch, of an operation that it cannot map, data-dependent branches among them; or a loss, of a label
-        # that it does not know.
+        # torch, for an operation that it cannot map, such as data-dependent branches; or a loss, for an
+        # unknown label.
         return OneByOne(module, losses)
     return mapped
 
 
 def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
-    """Scores of ``sample`` must be the same with and without company, up to rounding."""
+    """Check that scores of ``sample`` are the same with and without another example, up to rounding."""
     training = module.training
     module.eval()
     try:
@@ -145,7 +145,7 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
             alone = module(sample.clone())
             together = module(torch.cat([sample, _another(sample)]))[:1]
             size = float(alone.abs().max())
-    except Exception as error:  # whatever a user's model raises
+    except Exception as error:  # any exception of a user's model
         raise ConfigError("model", f"fails on a single example: {error}") from error
     finally:
         module.train(training)
@@ -158,13 +158,13 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
 
 
 def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
-    """Scores of ``sample`` in training must be the same before and after another example's."""
+    """Check that scores of ``sample`` in training are the same before and after those of another example."""
     scores = []
     try:
         for one in (sample, _another(sample), sample):
             with torch.no_grad(), models.seed_torch(0, sample.device):
                 scores.append(module(one.clone()))
-    except Exception as error:  # whatever a user's model raises, here in training mode
+    except Exception as error:  # any exception of a user's model, here in training mode
         raise ConfigError("model", f"fails on a single example in training: {error}") from error
     if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):
         raise ConfigError(
@@ -179,7 +179,7 @@ def _another(sample: torch.Tensor) -> torch.Tensor:
 
 
 def _starts(module: nn.Module) -> list[tuple[str, int]]:
-    """Trained parameters, and where each begins in their vector."""
+    """Return the trained parameters and their first indices in the vector."""
     starts, start = [], 0
     for name, weight in models.trained_parameters(module).items():
         starts.append((name, start))

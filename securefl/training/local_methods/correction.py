@@ -1,4 +1,4 @@
-"""A local method at work in one training, with the control variates that a party keeps for the next."""
+"""Application of a local method in one training, with the control variates that a party keeps."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,20 +11,20 @@ _HALVES: Final = (torch.float16, torch.bfloat16)
 
 
 class KeptControls:
-    """A party's own control variates, from training to training; zeros before the first."""
+    """A party's own control variates, kept from training to training; zeros before the first."""
 
     def __init__(self) -> None:
         self.own: list[torch.Tensor] | None = None
 
 
 class Correction:
-    """Corrects the gradients of one training.
+    """Correction of the gradients of one training.
 
     Args:
         method: of the scenario, or of a site.
-        weights: that are trained, with the values of the round's model.
-        controls: the server's control variates, one of each weight, as they came; empty without.
-        kept: the party's own; replaced by :meth:`end`.
+        weights: trained weights, with the values of the round's model.
+        controls: the server's control variates, one for each weight, as received; empty without them.
+        kept: the party's own; :meth:`end` replaces them.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Correction:
     def correct(self, slopes: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """Return the gradients of a batch, corrected: dense, in the dtypes of the weights.
 
-        A weight without a part in the loss has a gradient of zeros: the correction's own term counts for it,
-        too. A weight that training has frozen keeps None. Half precision is corrected in single precision:
-        its smallest steps exceed ``mu`` times a small distance.
+        A weight without a part in the loss has a gradient of zeros, which is also corrected. A weight that
+        training has frozen keeps None. Half precision is corrected in single precision: its smallest steps
+        exceed ``mu`` times a small distance.
         """
         self._steps += 1
         if not self._sums:
@@ -71,9 +71,9 @@ class Correction:
         return corrected.to(weight.dtype)
 
     def end(self) -> list[torch.Tensor]:
-        """Keep the party's new control variates; what it returns for the server's. Empty without.
+        """Keep the party's new control variates; return its contribution to the server's, or an empty list.
 
-        Those of a training that diverged are not kept: every later one would begin with them.
+        Those of a training that diverged are not kept: every later training would begin with them.
         """
         if not self._method.controls:
             return []

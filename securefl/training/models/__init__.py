@@ -1,4 +1,4 @@
-"""Models: those that a scenario can name, their vectors, their files."""
+"""Models that a scenario can name, their vectors and their files."""
 
 import lazy_loader
 

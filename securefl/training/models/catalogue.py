@@ -1,7 +1,7 @@
-"""The models that a scenario can name.
+"""Models that a scenario can name.
 
-They turn samples f32 ``(batch, *input_shape)`` into class scores ``(batch, classes)``, and the tokens of a
-text, i64 ``(batch, length)``, into scores of the next one at each position, ``(batch, classes, length)``.
+They map samples f32 ``(batch, *input_shape)`` to class scores ``(batch, classes)``, and the tokens of a text,
+i64 ``(batch, length)``, to scores of the next token at each position, ``(batch, classes, length)``.
 """
 
 import torch
@@ -17,11 +17,10 @@ from securefl.training.models.generators import seeded_generators
 def build_model(
     config: Model, input_shape: tuple[int, ...], classes: int, seed: int, *, tokens: bool = False
 ) -> nn.Module:
-    """The model of ``config``, on the CPU, its parameters drawn by ``seed`` (torch's default distributions).
+    """Return the model of ``config`` on the CPU, with parameters drawn from ``seed`` (torch's defaults).
 
-    ``input_shape`` is one sample's; a CNN takes (height, width) or (channels, height, width). ``tokens``
-    says that samples are text. The same arguments give the same parameters, and torch's global generator is
-    left as it was.
+    ``input_shape`` is that of one sample; a CNN takes (height, width) or (channels, height, width).
+    ``tokens`` is True for text. Equal arguments give equal parameters; torch's global generator is restored.
 
     Raises:
         ConfigError: the model does not fit the data, or the custom factory fails or returns something else.
@@ -41,7 +40,7 @@ def build_model(
             model = config.build(input_shape, classes)
         except ConfigError:
             raise
-        except Exception as error:  # whatever a user's model raises
+        except Exception as error:  # any exception of a user's model
             raise ConfigError(
                 where,
                 f"{source}({input_shape}, {classes}) raised {type(error).__name__}: {error}",
@@ -59,10 +58,10 @@ def build_model(
 def model_of(
     scenario: Scenario, input_shape: tuple[int, ...], classes: int, seed: int, *, tokens: bool = False
 ) -> nn.Module:
-    """As :func:`build_model`, with control variates where the scenario's local method has them.
+    """Return the model of :func:`build_model`, with control variates if the scenario's local method has them.
 
     Raises:
-        ConfigError: as :func:`build_model`.
+        ConfigError: as for :func:`build_model`.
     """
     module = build_model(scenario.model, input_shape, classes, seed, tokens=tokens)
     if scenario.training.method.controls:
@@ -71,13 +70,13 @@ def model_of(
 
 
 def _place(config: Model) -> tuple[str, str]:
-    """The field that names a model of one's own, and what it names."""
+    """Return the field that names a user's model, and its value."""
     factory = getattr(config, "factory", None)
     return ("model.type", config.name) if factory is None else ("model.factory", factory)
 
 
 def _check_scores(model: nn.Module, config: Model, samples: torch.Tensor, expected: tuple[int, ...]) -> None:
-    """Two samples through the model; also makes lazy layers create their parameters."""
+    """Check the scores of two samples; this also makes lazy layers create their parameters."""
     where, source = _place(config)
     was_training = model.training
     model.eval()

@@ -1,4 +1,4 @@
-"""Trained models on disk, as safetensors: named f32 arrays, readable without running anybody's code."""
+"""Trained models on disk, as safetensors: named f32 arrays, readable without running foreign code."""
 
 import json
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from securefl.training.models import flatten, state_dict, tensors
 
 
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
-    """Write the whole model: ``params``, f32 ``(d,)``, for what is trained, and what is frozen as it is.
+    """Write the whole model: ``params``, f32 ``(d,)``, and the frozen parameters of ``module``.
 
     Arrays are prepared as for sites (:func:`securefl.methods.server_optimisers.prepare_arrays`).
 
-    The file appears complete or not at all: it is written beside ``path`` and then renamed.
+    The file is written atomically: beside ``path``, then renamed.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -50,7 +50,7 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
 
 def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
-    """Return metadata of a model's file: entries of the module's ``state_dict`` beside these arrays."""
+    """Return metadata of a model's file: entries of the module's ``state_dict`` besides these arrays."""
     if isinstance(module, tensors.Tensors):
         return {tensors.HEAD: module.state_head} if module.state_head else {}
     head = state_dict.state_head(module, arrays)
@@ -58,14 +58,14 @@ def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
 
 
 def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
-    """As :func:`save_model`, in the middle of a run, when a full disk is not the configuration's fault.
+    """Write the model during a run, like :func:`save_model`; a full disk is then not a configuration error.
 
-    Of several models one behind the other (task groups), the second and later ones go to files beside
-    ``path`` whose names end in their number: ``model-1.safetensors``.
+    Of several concatenated models (task groups), the second and later ones go to files beside ``path`` whose
+    names end in their number: ``model-1.safetensors``.
 
     Raises:
         RunAbortedError: a file cannot be written.
-        UsageError: ``params`` has the wrong dtype, or is no number of models long.
+        UsageError: ``params`` has the wrong dtype, or a length that is not a multiple of the model's.
     """
     length = flatten.dimension(module)
     try:
@@ -81,12 +81,12 @@ def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
 
 def model_path(path: Path, number: int) -> Path:
-    """The path of model ``number`` of several, whose first one is at ``path``."""
+    """Return the path of model ``number`` of several, the first of which is at ``path``."""
     return path.with_stem(f"{path.stem}-{number}") if number else path
 
 
 def load_model(path: Path) -> dict[str, F32]:
-    """The arrays of a saved model by parameter name.
+    """Return the arrays of a saved model by parameter name.
 
     Raises:
         ConfigError: missing, unreadable, damaged, or with arrays that are not f32.
@@ -106,10 +106,10 @@ def load_model(path: Path) -> dict[str, F32]:
 
 
 def load_state_dict(path: Path) -> dict[str, torch.Tensor]:
-    """Return a saved model with what its head says of entries that did not travel, for ``load_state_dict``.
+    """Return a saved model with the local entries in its file's head, for ``load_state_dict``.
 
     Raises:
-        ConfigError: as :func:`load_model`, or a damaged head.
+        ConfigError: as for :func:`load_model`, or a damaged head.
     """
     arrays = {name: torch.from_numpy(array) for name, array in load_model(path).items()}
     return state_dict.complete_state(arrays, tensors.head_of(path.read_bytes()))

@@ -1,4 +1,4 @@
-"""Control variates (SCAFFOLD) as further parameters of a model, which no sample meets.
+"""Control variates (SCAFFOLD) as further parameters of a model, which no sample passes through.
 
 Arrays of a model that the server averages, by name.
 """
@@ -15,19 +15,20 @@ CONTROLS = f"{_PREFIX}*"
 
 
 def control_name(weight: str) -> str:
-    """The name of a weight's control variate, without the dots that torch allows in no parameter's name."""
+    """Return the name of a weight's control variate; torch allows no dots in a parameter's name."""
     return _PREFIX + weight.replace(".", "/")
 
 
 def is_control(name: str) -> bool:
-    """Whether an array of a model is a control variate."""
+    """Return True if an array of a model is a control variate."""
     return name.startswith(_PREFIX)
 
 
 def add_controls(module: nn.Module) -> nn.Module:
-    """Add a control variate, zeros, for each parameter that is trained: d doubles. Returns ``module``.
+    """Add a control variate, zeros, for each trained parameter, which doubles d; return ``module``.
 
-    They are the module's own: one that runs its children in order, as a ``Sequential``, does not meet them.
+    They belong to the module itself: a module that runs its children in order, such as a ``Sequential``, does
+    not use them.
     """
     for name, weight in trained_parameters(module).items():
         module.register_parameter(control_name(name), nn.Parameter(torch.zeros_like(weight)))
@@ -35,12 +36,12 @@ def add_controls(module: nn.Module) -> nn.Module:
 
 
 def controls_of(module: nn.Module) -> list[nn.Parameter]:
-    """The control variates that :func:`add_controls` has added; empty without."""
+    """Return the control variates of :func:`add_controls`; empty without them."""
     return [weight for name, weight in trained_parameters(module).items() if is_control(name)]
 
 
 def without_controls(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters that samples meet and training changes, in the order of the vector."""
+    """Return the trained parameters without control variates, in the order of the vector."""
     return [weight for name, weight in trained_parameters(module).items() if not is_control(name)]
 
 
@@ -50,6 +51,6 @@ def averaged_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def averaged_state(module: nn.Module) -> server_optimisers.AveragedState:
-    """Return the coordinates of the module's vector that the server averages, whatever its optimiser."""
+    """Return the coordinates of the module's vector that the server averages with any optimiser."""
     sizes = [(name, weight.numel()) for name, weight in trained_parameters(module).items()]
     return server_optimisers.AveragedState.of(sizes, averaged_names(module))

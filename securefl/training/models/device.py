@@ -1,4 +1,4 @@
-"""The device that computes, and its memory. Importing this leaves CUDA alone: party processes fork first."""
+"""Computing device and its memory. The import does not initialise CUDA: party processes fork first."""
 
 import os
 from typing import Final
@@ -8,33 +8,33 @@ import torch
 from securefl.base.errors import ConfigError
 
 LEAST_SHARE: Final = 1 << 30
-"""Bytes of GPU memory that a training process needs: some 600 MiB of CUDA context and libraries, then data,
-model and activations."""
+"""Bytes of GPU memory that a training process needs: about 600 MiB of CUDA context and libraries, then
+data, model and activations."""
 
 _CONTEXT: Final = 600 << 20
 """Bytes of GPU memory that a CUDA context and its libraries take outside torch's allocator."""
 
 _MOST_AT_ONCE: Final = 4 << 30
-"""Bytes of one pass on a GPU: more examples side by side do not make it faster."""
+"""Largest number of bytes of one pass on a GPU: more examples per pass are not faster."""
 
 _UNKNOWN: Final = 256 << 20
-"""Bytes of one pass on a device whose free memory torch does not report."""
+"""Bytes of one pass on a device without known free memory."""
 
 _PROCESSES: Final = "SECUREFL_GPU_PROCESSES"
-"""Environment variable: how many training processes share this machine's GPU. Sites in processes of their own
-inherit it."""
+"""Environment variable with the number of training processes that share this machine's GPU. Sites in their
+own processes inherit it."""
 
 
 def pick_device(wanted: str | torch.device, processes: int | None = None) -> torch.device:
-    """Return the device that computes, with its arithmetic set to full single precision.
+    """Return the computing device, with its arithmetic set to full single precision.
 
     Args:
         wanted: as for :func:`choose_device`.
-        processes: training processes of this machine that share the GPU; by default as :func:`share_gpu`
-            set it, else 1. torch refuses to allocate beyond the equal share of this process.
+        processes: training processes of this machine that share the GPU; by default the number set by
+            :func:`share_gpu`, else 1. torch cannot allocate more than the equal share of this process.
 
     Raises:
-        ConfigError: as :func:`choose_device`.
+        ConfigError: as for :func:`choose_device`.
     """
     processes = int(os.environ.get(_PROCESSES, "1")) if processes is None else processes
     device = choose_device(wanted, processes)
@@ -42,15 +42,15 @@ def pick_device(wanted: str | torch.device, processes: int | None = None) -> tor
 
 
 def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
-    """Return the device for so many training processes; sets nothing and opens no CUDA context.
+    """Return the device for a number of training processes, without side effects or a CUDA context.
 
     Args:
         wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
             torch, such as ``cuda`` or ``cuda:1``.
-        processes: that share the GPU. Each needs :data:`LEAST_SHARE` of its memory.
+        processes: number of processes that share the GPU. Each needs :data:`LEAST_SHARE` of its memory.
 
     Raises:
-        ConfigError: torch has no such device; or a CUDA device is wanted, and torch finds none, or the
+        ConfigError: torch has no such device; or a CUDA device is wanted, but torch finds none or the
             processes do not fit on it.
     """
     if wanted == "auto":
@@ -77,7 +77,7 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
 
 
 def share_gpu(processes: int) -> None:
-    """Set for this process, and those that it starts, how many training processes share the GPU."""
+    """Set the number of training processes that share the GPU, for this process and its children."""
     os.environ[_PROCESSES] = str(processes)
 
 
@@ -91,8 +91,8 @@ def pass_bytes(device: torch.device, on_cpu: int) -> int:
     """Return the bytes that the parameters, activations and gradients of one pass may take.
 
     Args:
-        device: computes the pass.
-        on_cpu: the answer for a CPU, where a pass should stay within reach of the caches.
+        device: of the pass.
+        on_cpu: result for a CPU, where a pass should fit into the caches.
     """
     if device.type == "cpu":
         return on_cpu
@@ -104,10 +104,10 @@ def pass_bytes(device: torch.device, on_cpu: int) -> int:
 
 
 def limit_threads() -> None:
-    """One torch thread: with a process or a thread per party, more only fight over the cores.
+    """Limit torch to one thread: with a process or a thread per party, more threads compete for the cores.
 
-    To be called in each thread that trains. The linear algebra library (MKL) keeps its number of threads by
-    thread: in a new one it takes all cores, and then waits, spinning, for whoever has them.
+    Call it in each thread that trains. The linear algebra library (MKL) keeps its number of threads by
+    thread: in a new one it takes all cores, and then spins while others use them.
     """
     torch.set_num_threads(1)
 
@@ -127,16 +127,16 @@ def _check_present(device: torch.device) -> None:
 def _on_gpu(device: torch.device, processes: int) -> torch.device:
     """Set single precision and the limit of memory; return the device with its number.
 
-    torch's functions on memory take no device without one.
+    torch's functions on memory need a numbered device.
     """
     if str(device) == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())
     # TF32 has 13 bits less than single precision, and the bound on one record's influence allows for the
-    # rounding of single precision. The same holds for sums of half-precision products in half precision.
+    # rounding of single precision. The same holds for half-precision accumulation.
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     for kind in ("conv", "rnn"):
-        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends would reach.
+        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends would affect.
         operation = getattr(torch.backends.cudnn, kind, None)
         if getattr(operation, "fp32_precision", "") == "tf32":
             operation.fp32_precision = "ieee"  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Models as vectors of their trained parameters, in the order of ``named_parameters``, tied once (step 2)."""
+"""Models as vectors of trained parameters, in the order of ``named_parameters``, tied ones once (step 2)."""
 
 import hashlib
 
@@ -12,10 +12,10 @@ from securefl.training.models.tensors import Tensors
 
 
 def check_averageable(module: torch.nn.Module) -> None:
-    """Refuse a model that is more than its f32 parameters.
+    """Check that a model consists of f32 parameters only.
 
-    Running statistics (BatchNorm) are state that training changes but a sum of parameters does not carry, so
-    parties and server would drift apart without anybody noticing.
+    Training changes running statistics (BatchNorm), but a sum of parameters does not carry them, so parties
+    and server would drift apart unnoticed.
 
     Raises:
         ConfigError: no trainable parameters, parameters that are not f32, or floating-point buffers.
@@ -40,23 +40,24 @@ def check_averageable(module: torch.nn.Module) -> None:
 
 
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """The parameters that training may change, in the order of the vector; tied ones once.
+    """Return the parameters that training may change, in the order of the vector; tied ones once.
 
-    Nothing else travels, is noised or weighed: what is frozen is everybody's (:func:`frozen_digest`).
+    Only they are sent, noised and weighted; frozen parameters are the same at all parties
+    (:func:`frozen_digest`).
     """
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
 def dimension(module: torch.nn.Module) -> int:
-    """d: how many parameters of the model are trained."""
+    """Return d, the number of trained parameters."""
     return sum(weight.numel() for weight in trained_parameters(module).values())
 
 
 def frozen_digest(module: torch.nn.Module) -> bytes:
-    """The digest of frozen parameters: names, shapes and values. Everybody's must agree.
+    """Return the digest of frozen parameters: names, shapes and values. It must agree at all parties.
 
-    Names and shapes of the trained ones are in it, too: they say which number of the vector is which. Empty
-    for a module without any frozen, but for one of named arrays alone, of which nothing else tells.
+    It also covers names and shapes of the trained parameters, which define the order of the vector. Empty for
+    a module without frozen parameters, except for one of named arrays, which nothing else identifies.
     """
     frozen: list[str | bytes | int] = []
     trained: list[str | int] = []
@@ -74,7 +75,7 @@ def frozen_digest(module: torch.nn.Module) -> bytes:
 
 
 def to_vector(module: torch.nn.Module) -> F32:
-    """The trained parameters as one f32 ``(d,)`` array in main memory; a copy.
+    """Return a copy of the trained parameters as one f32 ``(d,)`` array in main memory.
 
     Raises:
         ConfigError: the model cannot be averaged (:func:`check_averageable`).
@@ -87,14 +88,14 @@ def to_vector(module: torch.nn.Module) -> F32:
 
 
 def change(before: F32, after: F32) -> F64:
-    """The update of a training, f32 ``(d,)`` parameters to f64 ``(d,)``, so that nothing is lost (step 2)."""
+    """Return the update of a training: the exact difference of f32 ``(d,)`` parameters, in f64 (step 2)."""
     difference: F64 = after.astype(np.float64)
     difference -= before
     return difference
 
 
 def load_vector(module: torch.nn.Module, vector: F32) -> None:
-    """Overwrite the trained parameters with ``vector``, f32 ``(d,)``; nothing is changed if it does not fit.
+    """Overwrite the trained parameters with ``vector``, f32 ``(d,)``; change nothing if it does not fit.
 
     Raises:
         ConfigError: the model cannot be averaged (:func:`check_averageable`).
@@ -103,8 +104,8 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
     check_averageable(module)
     expect(vector, "vector", np.float32, (dimension(module),))
     weights = trained_parameters(module).values()
-    # A copy, because torch tensors share memory with the arrays that they are made from, read-only ones too.
-    # To a GPU it goes as one: a transfer for each parameter would wait for the GPU each time.
+    # A copy, since torch tensors share memory with their arrays, even read-only ones. One transfer to a GPU:
+    # a transfer for each parameter would wait for the GPU each time.
     flat = torch.from_numpy(vector.copy()).to(next(iter(weights)).device)
     start = 0
     with torch.no_grad():

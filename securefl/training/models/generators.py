@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Run the body with torch's default generator seeded, then restore it; that of a GPU ``device`` too."""
+    """Run the body with torch's default generator seeded, and that of a GPU ``device``; then restore both."""
     gpu = device if device is not None and device.type == "cuda" else None
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
         # torch.manual_seed would also seed GPUs whose state is not restored afterwards.

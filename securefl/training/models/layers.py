@@ -1,6 +1,6 @@
 """Layers that several models share.
 
-Parts of convolutional models: of samples (height, width) or (channels, height, width), f32.
+Parts of convolutional models for samples (height, width) or (channels, height, width), f32.
 """
 
 import math
@@ -14,7 +14,7 @@ from securefl.base.errors import ConfigError
 
 
 class Images(nn.Module):
-    """Gives samples of shape (height, width) the channel that convolutions expect."""
+    """Layer that adds the channel that convolutions expect to samples of shape (height, width)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return f32 ``(batch, channels, height, width)``."""
@@ -22,7 +22,7 @@ class Images(nn.Module):
 
 
 def activation(name: scenario.Activation) -> nn.Module:
-    """The layer for ``activation`` of a scenario's model; ELU has alpha = 1."""
+    """Return the layer for ``activation`` of a scenario's model; ELU has alpha = 1."""
     match name:
         case "relu":
             return nn.ReLU()
@@ -35,9 +35,9 @@ def activation(name: scenario.Activation) -> nn.Module:
 
 
 def dense(widths: tuple[int, ...], between: scenario.Activation, dropout: float = 0.0) -> list[nn.Module]:
-    """Fully connected layers of these widths, inputs first, with an activation between each two.
+    """Return fully connected layers of these widths, inputs first, with activations between them.
 
-    ``dropout`` is the share of the activations that are left out at random while a model is in training mode.
+    ``dropout`` is the share of activations that training mode drops at random.
     """
     layers: list[nn.Module] = []
     for i in range(len(widths) - 1):
@@ -56,15 +56,15 @@ def dense_network(
     between: scenario.Activation = "relu",
     dropout: float = 0.0,
 ) -> nn.Module:
-    """Samples laid flat, then :func:`dense` layers of widths ``hidden`` and ``classes``."""
+    """Return a network that flattens samples, then :func:`dense` layers up to ``classes`` scores."""
     return nn.Sequential(nn.Flatten(), *dense((math.prod(input_shape), *hidden, classes), between, dropout))
 
 
 class NextCharacter(nn.Module):
-    """Tokens i64 ``(batch, length)`` to the scores of the next one at each position.
+    """Network from tokens i64 ``(batch, length)`` to the scores of the next token at each position.
 
-    The dense layer is the same at every position, and each sequence begins with a state of zeros. SHARE
-    (section 6.2) has two LSTM layers, as McMahan et al. 2017 (section 3), whose layers have 256 units.
+    The dense layer is the same at every position, and each sequence begins with a zero state. SHARE (section
+    6.2) has two LSTM layers, like McMahan et al. 2017 (section 3), whose layers have 256 units.
     """
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
@@ -74,16 +74,16 @@ class NextCharacter(nn.Module):
         self.dense = nn.Linear(hidden, classes)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Scores ``(batch, classes, length)``: classes second, as losses of torch expect them."""
+        """Return scores ``(batch, classes, length)``: classes second, as torch's losses expect."""
         states, _ = self.lstm(self.embedding(tokens))
         scores: torch.Tensor = self.dense(states)
         return scores.transpose(1, 2)
 
 
 class Residual(nn.Module):
-    """Twice conv3x3 - activation - GroupNorm, added to the input; then the largest of each 2x2 pixels.
+    """Twice conv3x3 - activation - GroupNorm, added to the input; then the maximum of each 2x2 pixels.
 
-    Height and width shrink by one, since the windows of 2x2 overlap.
+    Height and width shrink by one, since the 2x2 windows overlap.
     """
 
     def __init__(self, channels: int, groups: int, between: scenario.Activation) -> None:
@@ -113,7 +113,7 @@ def normalised_activation(channels: int, groups: int, between: scenario.Activati
 
 
 def check_image(input_shape: tuple[int, ...], kind: str, least: int) -> tuple[int, int, int]:
-    """Return channels, height and width of a sample; refuse fewer than ``least`` pixels each way."""
+    """Return channels, height and width of a sample; reject fewer than ``least`` pixels each way."""
     if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < least:
         raise ConfigError(
             "model.type",

@@ -1,8 +1,8 @@
-"""The whole ``state_dict`` of a module from the arrays that travelled.
+"""Whole ``state_dict`` of a module from the arrays that are sent.
 
-Arrays that travel are fewer than the entries of a ``state_dict``: tied parameters travel once, and integer
-buffers, local buffers, personal and frozen parameters stay at the sites. The head of a model's file lists the
-other entries, with their first values where these are few.
+A ``state_dict`` has more entries than arrays that are sent: tied parameters are sent once, and integer
+buffers, local buffers, personal and frozen parameters stay at the sites. The head of a model's file lists
+these other entries, with their first values if they are few.
 """
 
 import json
@@ -16,14 +16,14 @@ from torch import nn
 from securefl.base.errors import ConfigError
 
 MOST_LOCAL = 100_000
-"""Numbers in a head, where they are text: what is larger is taken from a module."""
+"""Largest number of values in a head, which is text; larger local entries come from a module."""
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError)
-"""Raised by heads that :func:`state_head` has not made."""
+"""Exceptions of heads that :func:`state_head` has not made."""
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def plain_name(model: nn.Module, name: str) -> str:
-    """Return a tensor's name without the parts that ``torch.compile`` and ``DataParallel`` add."""
+    """Return a tensor's name without the prefixes of ``torch.compile`` and ``DataParallel``."""
     found, module = list[str](), model
     for part in name.split("."):
         wrapped = part == "_orig_mod" or (part == "module" and isinstance(module, _WRAPPERS))
@@ -34,16 +34,16 @@ def plain_name(model: nn.Module, name: str) -> str:
 
 
 def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
-    """Return the entries of a module's ``state_dict`` that do not travel, as JSON can hold them.
+    """Return the entries of a module's ``state_dict`` that are not sent, for JSON.
 
     Args:
         model: wrapped or not.
-        travelling: plain names of the arrays that travel.
+        travelling: plain names of the arrays that are sent.
 
     Returns:
         ``order``, the names of all arrays; ``local``, dtype, shape and values of those that stay, without
-        those beyond :data:`MOST_LOCAL` numbers and those that numpy lacks (complex numbers are no JSON,
-        either); ``tied``, further names of arrays. Empty where all entries travel.
+        complex, sparse and quantised ones and those beyond :data:`MOST_LOCAL` numbers; ``tied``, further
+        names of arrays. Empty if all entries are sent.
     """
     order, local, tied, count = list[str](), dict[str, Any](), dict[str, str](), 0
     for name, tensor, first in _entries(model):
@@ -60,7 +60,7 @@ def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
 
 
 def complete_state(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.Tensor]:
-    """Return arrays that travelled and what a file's head says of the other entries.
+    """Return arrays that were sent, with the other entries of a file's head.
 
     Args:
         arrays: by plain name.
@@ -85,12 +85,12 @@ def complete_state(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, t
 
 
 def completed_by(model: nn.Module, arrays: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a module's own ``state_dict`` with the arrays that travelled in it.
+    """Return a module's own ``state_dict`` with the arrays that were sent.
 
-    Names are the module's, also those that wrappers add. Entries that did not travel keep their values.
+    Names are the module's, including the prefixes of wrappers. Local entries keep their values.
 
     Args:
-        model: stays as it is.
+        model: not changed.
         arrays: by plain name.
 
     Raises:
@@ -127,7 +127,7 @@ def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
-    """Return a tensor as an array, floating-point numbers that numpy lacks (bfloat16) as float32.
+    """Return a tensor as an array, floating-point numbers without a numpy dtype (bfloat16) as float32.
 
     None for complex, sparse and quantised tensors, and for those without data.
     """

@@ -17,23 +17,23 @@ from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
 
 HEAD = "securefl"
-"""Key of a file's metadata: JSON of :func:`securefl.training.models.state_head`."""
+"""Key of a file's metadata with the JSON of :func:`securefl.training.models.state_head`."""
 
 MOST_STEPS = 100
-"""Dots in a name: torch goes through modules within modules by calls within calls."""
+"""Largest number of dots in a name: torch walks nested modules by recursion."""
 
 
 class Tensors(nn.Module):
-    """Parameters by their dotted names, in the order of the names; nothing can be computed with it.
+    """Parameters by their dotted names, in the order of the names; the module computes nothing.
 
     Args:
         arrays: f32, at least one.
-        where: they are from, for errors.
-        averaged: patterns of the names that the server averages, whatever its optimiser.
-        head: what the file's metadata say of entries that do not travel.
+        where: their origin, for errors.
+        averaged: name patterns of arrays that the server averages with any optimiser.
+        head: local entries from the file's metadata.
 
     Raises:
-        ConfigError: a name that is another's beginning, as ``a`` and ``a.b``.
+        ConfigError: a name is a prefix of another, such as ``a`` and ``a.b``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Tensors(nn.Module):
         return children[step]
 
     def forward(self, _samples: object) -> torch.Tensor:
-        """Nothing: sites train and test.
+        """Refuse to compute: sites train and test.
 
         Raises:
             UsageError: always; a bug.
@@ -81,12 +81,12 @@ def _name_error(where: str, name: str) -> ConfigError:
 
 
 def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> Tensors:
-    """The tensors of a safetensors file.
+    """Return the tensors of a safetensors file.
 
     Args:
         path: of the file.
-        sha256: that it must have, as hex; empty for any.
-        averaged: as of :class:`Tensors`.
+        sha256: required digest as hex; empty for any.
+        averaged: as for :class:`Tensors`.
 
     Raises:
         ConfigError: missing, damaged, another file than stated, or arrays that are not finite f32 numbers.
@@ -122,15 +122,15 @@ def write_tensors(
     arrays: Mapping[str, npt.NDArray[Any]],
     head: Mapping[str, object] | None = None,
 ) -> str:
-    """Write arrays by name as f32 to a safetensors file, complete or not at all; return its SHA-256 as hex.
+    """Write arrays by name as f32 to a safetensors file, atomically; return its SHA-256 as hex.
 
     Args:
         path: of the file.
-        arrays: those that travel.
-        head: the entries that do not travel, as of :func:`securefl.training.models.state_head`.
+        arrays: those that are sent.
+        head: local entries of :func:`securefl.training.models.state_head`.
 
     Raises:
-        ConfigError: arrays that no run could begin with, or the file cannot be written.
+        ConfigError: a run cannot begin with the arrays, or the file cannot be written.
     """
     if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
         kind = "other names than text" if isinstance(arrays, Mapping) else type(arrays).__name__
@@ -154,7 +154,7 @@ def write_tensors(
 
 
 def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return a safetensors file, the same bytes for the same arguments.
+    """Return a safetensors file, deterministically.
 
     safetensors itself writes metadata in any order.
     """
@@ -169,7 +169,7 @@ def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, s
 
 
 def head_of(raw: bytes) -> str:
-    """Return what the metadata of a safetensors file say of entries that do not travel; empty for nothing."""
+    """Return the head in the metadata of a safetensors file; empty if there is none."""
     told = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     found: str = told.get("__metadata__", {}).get(HEAD, "")
     return found

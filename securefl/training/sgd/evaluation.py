@@ -1,6 +1,6 @@
 """Evaluation of a model on a held-out shard.
 
-Confidence of a model in records' labels: what attacks on membership go by.
+Confidence of a model in records' labels, which membership attacks use.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from securefl.training import data, models
 from securefl.training.sgd.outcomes import Evaluation
 
 BATCH = 1024
-"""Samples per forward pass: bounds the memory of activations, the result does not depend on it."""
+"""Samples per forward pass; limits the memory of activations and does not affect the result."""
 
 Trigger = Callable[[Inputs, I64], tuple[Inputs, I64]]
 
 TEXT_BATCH = 128
-"""Sequences per forward pass: all their positions' activations are in memory at once."""
+"""Sequences per forward pass; activations of all their positions are in memory at once."""
 
 
 class Evaluator:
@@ -33,9 +33,9 @@ class Evaluator:
     Args:
         module: the model.
         shard: test samples.
-        device: where ``module`` computes.
-        trigger: makes of test samples and labels those that show a backdoor's patch, with the label that it
-            is to stand for; how many get it is its success.
+        device: of ``module``.
+        trigger: function from test samples and labels to samples with a backdoor's patch and its target
+            label; the accuracy on them is the backdoor's success.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Evaluator:
             self._triggered = _Samples(replace(shard, x=x, y=y), device) if len(y) else None
 
     def evaluate(self, params: F32) -> Evaluation:
-        """Accuracy and mean cross-entropy of the model with ``params``, f32 ``(d,)``.
+        """Return accuracy and mean cross-entropy of the model with ``params``, f32 ``(d,)``.
 
         A broken model is a result, not an error: a sample whose scores are not all finite counts as wrong,
         and one such sample makes the loss infinite. In a text each position counts as a sample.
@@ -64,7 +64,7 @@ class Evaluator:
         return Evaluation(accuracy, loss, success)
 
     def _measure(self, samples: _Samples) -> tuple[float, float]:
-        # Added up on the device, in double precision, and read once: each read waits for a GPU.
+        # Summed on the device, in double precision, and read once: each read waits for a GPU.
         totals = torch.zeros(2, dtype=torch.float64, device=samples.device)
         with torch.no_grad():
             for x, y in samples.batches():
@@ -88,7 +88,7 @@ class _Samples:
         self.device = self._y.device
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Inputs and labels, piece by piece."""
+        """Return inputs and labels, batch by batch."""
         size = BATCH if self._y.dim() == 1 else TEXT_BATCH
         return zip(torch.split(self._x, size), torch.split(self._y, size), strict=True)
 
@@ -98,7 +98,7 @@ class Confidences:
 
     Args:
         module: the model, on the CPU.
-        shard: the records; no text.
+        shard: the records; not a text.
 
     Raises:
         UsageError: tokens, which have a label at each position.
@@ -112,9 +112,9 @@ class Confidences:
         self._y = torch.from_numpy(shard.y)
 
     def of(self, params: F32) -> F64:
-        """log(p / (1 - p)) of each record's label, f64 ``(n,)``: its loss is log(1 + e^-this).
+        """Return log(p / (1 - p)) of each record's label, f64 ``(n,)``; its loss is log(1 + e^-x) of this x.
 
-        The logit is nearly Gaussian over trainings, which p and the loss are not (Carlini et al. 2022, arXiv
+        The logit is nearly Gaussian over trainings, unlike p and the loss (Carlini et al. 2022, arXiv
         2112.03570, figure 4). Scores that are not finite count as complete ignorance of the label.
 
         Raises:
@@ -130,5 +130,5 @@ class Confidences:
                 others = scores.scatter(1, y.unsqueeze(1), -torch.inf).logsumexp(dim=1)
                 found.append(own - others)
         logits: F64 = torch.cat(found).numpy()
-        # Beyond it e^-x is 0 in double precision anyway.
+        # Beyond this e^-x is 0 in double precision.
         return np.clip(np.nan_to_num(logits, nan=-700.0), -700.0, 700.0)

@@ -1,10 +1,10 @@
-"""Gradient inversion: pictures of the samples that a sum of updates was made from.
+"""Gradient inversion: pictures of the samples in a sum of updates.
 
-Two attacks. :func:`from_neurons` reads a first dense layer: where one sample alone activates a neuron, the
-gradient of its weights over that of its bias *is* the sample (Phong et al. 2018, IEEE TIFS 13(5), section
-III; Boenisch et al. 2023, arXiv 2112.02918). :func:`match_gradient` looks for samples whose gradient points
-where the given one does (Geiping et al. 2020, arXiv 2003.14053). Both are given the model and, the latter,
-the labels: an attacker who knows less does no better.
+:func:`from_neurons` reads a first dense layer (Phong et al. 2018, IEEE TIFS 13(5), section III; Boenisch et
+al. 2023, arXiv 2112.02918). If one sample alone activates a neuron, the gradient of its weights over that of
+its bias *is* the sample. :func:`match_gradient` searches for samples whose gradient has the direction of the
+given one (Geiping et al. 2020, arXiv 2003.14053). Both receive the model, and :func:`match_gradient` the
+labels: an attacker who knows less does no better.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from securefl.base.errors import UsageError
 from securefl.training import models
 
 _QUIET = 1e-3
-"""A neuron whose bias moved by less than this share of the largest one says too little."""
+"""Least movement of a neuron's bias, as a share of the largest one; below it the candidate is mostly
+noise."""
 
 
 _MEMORY = 0.9
@@ -30,21 +31,21 @@ class Search:
 
     steps: int = 300
     rate: float = 0.1
-    """Of steps along the signs of the gradient, in standardised units; falls to a tenth, twice."""
+    """Length of steps along the signs of the gradient, in standardised units; falls to a tenth, twice."""
     smoothness: float = 1e-3
-    """Weight of the total variation: how much smooth pictures are preferred."""
+    """Weight of the total variation, which prefers smooth pictures."""
 
 
 def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
-    """One candidate per neuron of the first layer, f64 ``(k, features)``, standardised as the inputs are.
+    """Return one candidate per neuron of the first layer, f64 ``(k, features)``, in the inputs' units.
 
     Args:
         module: its first parameters are a dense layer's weights ``(neurons, features)`` and biases.
-        gradient: of the loss, or any multiple of it, f64 ``(d,)``. Of several steps' updates a candidate is a
-            mixture of samples over the steps.
+        gradient: of the loss, or any multiple of it, f64 ``(d,)``. For updates of several steps a candidate
+            is a mixture of samples over the steps.
 
     Returns:
-        Candidates of neurons whose bias moved; none may be left.
+        Candidates of neurons whose bias moved; possibly none.
 
     Raises:
         UsageError: the model does not begin with a dense layer, or the gradient does not fit.
@@ -74,22 +75,25 @@ def match_gradient(
     seed: int,
     search: Search | None = None,
 ) -> F64:
-    """Samples whose mean gradient at ``params`` points where ``gradient`` does: f64 ``(n, *input_shape)``.
+    """Search for samples whose mean gradient at ``params`` has the direction of ``gradient``.
 
-    Costs about three times as much as ``steps`` trainings on a batch of n. The search is random; the same
-    seed gives the same samples on the same machine.
+    Costs about three times as much as ``steps`` trainings on a batch of n. The search is random; equal seeds
+    give equal samples on the same machine.
 
     Args:
         module: overwritten.
-        params: f32 ``(d,)``, of the model that the gradient was taken at.
+        params: of the model at which the gradient was taken, f32 ``(d,)``.
         gradient: of the mean loss, or any positive multiple of it, f64 ``(d,)``.
-        labels: i64 ``(n,)``, of the samples sought; n is known with them.
-        input_shape: one sample's: (height, width) or (channels, height, width).
-        seed: where the search begins.
-        search: how it goes on.
+        labels: of the n samples, i64 ``(n,)``.
+        input_shape: of one sample: (height, width) or (channels, height, width).
+        seed: of the start of the search.
+        search: settings.
+
+    Returns:
+        The samples, f64 ``(n, *input_shape)``.
 
     Raises:
-        UsageError: arguments that do not fit.
+        UsageError: the arguments do not fit.
     """
     expect(gradient, "gradient", np.float64, (models.dimension(module),))
     expect(labels, "labels", np.int64, (None,))
@@ -108,7 +112,7 @@ def match_gradient(
             found = torch.cat([slope.reshape(-1) for slope in slopes])
             far = 1 - torch.cosine_similarity(found, wanted, dim=0) + how.smoothness * _variation(x)
             (slope,) = torch.autograd.grad(far, [x])
-            # Adam of signs: their squares are 1, so that only the mean is left of it.
+            # Adam of signs: their squares are 1, so only the mean remains.
             moving.mul_(_MEMORY).add_(slope.sign(), alpha=1 - _MEMORY)
             rate = how.rate * 0.1 ** sum(step >= share * how.steps for share in (0.5, 0.8))
             with torch.no_grad():
@@ -118,5 +122,5 @@ def match_gradient(
 
 
 def _variation(x: torch.Tensor) -> torch.Tensor:
-    """Mean absolute difference of neighbouring pixels."""
+    """Return the mean absolute difference of neighbouring pixels."""
     return x.diff(dim=-1).abs().mean() + x.diff(dim=-2).abs().mean()

@@ -1,4 +1,4 @@
-"""Outcomes of training and evaluation, apart from the code that needs torch, so anybody can name them."""
+"""Outcomes of training and evaluation, without a dependency on torch."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from securefl.base.errors import SecureflError
 
 
 class TrainingDivergedError(SecureflError):
-    """Local training ended in parameters that are not finite; nothing of it may be sent."""
+    """Local training that ended in parameters that are not finite; no part of it may be sent."""
 
 
 class GradientNotFiniteError(SecureflError):
-    """The loss of a model has no finite gradient on some samples; no rule can go by it."""
+    """Loss without a finite gradient on some samples; no rule can use it."""
 
 
 class NoTestSet:
-    """Stands for the evaluator of a server without any data."""
+    """Evaluator of a server without data."""
 
     def evaluate(self, params: F32) -> Evaluation | None:
-        """None: nobody here can say how good a model is."""
+        """Return None: the server cannot evaluate a model."""
         del params
         return None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """``accuracy`` in [0, 1]; ``loss``: mean cross-entropy in nats, ``inf`` if any output is not finite."""
+    """Accuracy in [0, 1], and mean cross-entropy in nats, ``inf`` if any output is not finite."""
 
     accuracy: float
     loss: float
     backdoor_success: float | None = None
-    """Share of the patched test samples that the model takes for the target class, of those that are not of
-    it; None without a backdoor."""
+    """Share of the patched test samples of other classes that the model assigns to the target class; None
+    without a backdoor."""

@@ -1,4 +1,4 @@
-"""Work done a little ahead of whoever takes the results, on threads."""
+"""Work on threads, slightly ahead of the consumer of its results."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,12 +14,12 @@ ResultT = TypeVar("ResultT")
 def ahead(
     work: Callable[[ItemT], ResultT], items: Iterable[ItemT], threads: int
 ) -> Iterator[tuple[ItemT, ResultT]]:
-    """Yield each of ``items`` with what ``work`` makes of it, in their order.
+    """Yield each of ``items`` with the result of ``work``, in order.
 
-    With one thread nothing happens ahead, and all in the caller's thread. With more, each of them is limited
-    to one torch thread, and at most ``threads + 1`` results are made or wait: memory stays bounded and no
-    thread idles while the caller takes one. What ``work`` raises is raised here; the rest is then left
-    undone, as when the caller takes no more.
+    With one thread all work happens on demand in the caller's thread. With more, each is limited to one torch
+    thread, and at most ``threads + 1`` results are in progress or waiting. So memory is bounded, and no
+    thread idles while the caller uses a result. An exception of ``work`` is raised here and cancels the
+    remaining work, as does an early end of the iteration.
     """
     if threads == 1:
         for item in items:
@@ -27,7 +27,7 @@ def ahead(
         return
     todo = iter(items)
     pending: deque[tuple[ItemT, Future[ResultT]]] = deque()
-    # torch's limit is one of each thread where the linear algebra library is concerned.
+    # In the linear algebra library torch's limit applies to each thread.
     with ThreadPoolExecutor(threads, initializer=models.limit_threads) as pool:
         try:
             for item in todo:

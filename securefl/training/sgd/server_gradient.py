@@ -14,24 +14,24 @@ from securefl.training.sgd.outcomes import GradientNotFiniteError
 from securefl.training.sgd.trainer import LocalTrainer
 
 PIECE = 512
-"""Samples at a time where a gradient is taken on all: what fits into memory also with large images."""
+"""Number of samples per pass of a gradient on all samples: fits into memory even with large images."""
 
 
 class ServerGradient:
-    """Gradients of the server's own data, for a rule that asks for them.
+    """Gradients of the server's own data, for a rule that needs them.
 
     Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
-    without replacement; on all where there are no more (SHARE, algorithm 2). Weight decay is no part of it.
-    The inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
-    algorithm 3, line 5). FLTrust gets minus the update that local training on all samples makes, configured
-    as the parties' and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
+    without replacement, or on all if there are fewer (SHARE, algorithm 2). It excludes weight decay. The
+    inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
+    algorithm 3, line 5). FLTrust gets minus the update of local training on all samples, with the parties'
+    configuration and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
 
     Args:
-        module: overwritten in each call; others may take turns with it.
+        module: each call overwrites it; others may use it in turn.
         shard: the server's samples, copied to ``device``.
-        rule: what asks.
+        rule: rule that needs the gradients.
         config: of the parties' training.
-        device: where ``module`` computes.
+        device: of ``module``.
         own: the server's entropy (:func:`securefl.protocol.round.shared.randomness.server_entropy`).
     """
 
@@ -53,12 +53,12 @@ class ServerGradient:
         self._own = own
 
     def gradients(self, round_: int, params: F32, reclusterings: tuple[int, ...]) -> tuple[F64, ...]:
-        """One uphill vector f64 ``(d,)``, finite, for each of ``reclusterings``, at ``params`` f32 ``(d,)``.
+        """Return a finite uphill vector f64 ``(d,)`` for each reclustering, at ``params`` f32 ``(d,)``.
 
-        On the CPU the same arguments and the same seeded entropy give the same bits.
+        On the CPU equal arguments and equal seeded entropy give equal bits.
 
         Raises:
-            GradientNotFiniteError: the model is beyond what its loss can be computed for.
+            GradientNotFiniteError: the gradient at ``params`` is not finite.
             TrainingDivergedError: the server's own training ends in parameters that are not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
@@ -80,18 +80,18 @@ class ServerGradient:
                 raise UsageError(f"the rule {self._rule.name} has no use for the server's data")
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
-        # As in local training, torch's generator may draw: no privacy claim rests on which samples these are.
+        # As in local training, torch's generator may draw: no privacy claim depends on these samples.
         seed = int.from_bytes(entropy.draw(8), "big")
         order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
         return self._on(params, order[:batch], seed)
 
     def _on(self, params: F32, rows: torch.Tensor, seed: int) -> F64:
-        """The gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
+        """Return the gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
         models.load_vector(self._module, params)
         weights = list(models.trained_parameters(self._module).values())
         total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
         with models.seed_torch(seed, self._device):
-            # Training mode, since recurrent layers have no gradient in the other one on a GPU.
+            # Training mode, since recurrent layers have no gradient in evaluation mode on a GPU.
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):
                 loss = cross_entropy(self._module(self._x[piece]), self._y[piece])

@@ -1,4 +1,4 @@
-"""Task groups and torch models: k starts, the model of least loss, tests of all of them, turned images."""
+"""Task groups with torch models: initial models, choice by least loss, tests, turned images."""
 
 import math
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from securefl.training.sgd import evaluation
 from securefl.training.sgd.outcomes import Evaluation
 
 _SEEDS_APART = 1_000_003
-"""Between the seeds of two groups' initial models."""
+"""Difference between the seeds of two groups' initial models."""
 
 
 def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shard, seed: int) -> F32:
-    """The parameters before the first round, f32 ``(k d,)``: ``module``'s, then k - 1 further draws.
+    """Return the parameters before the first round, f32 ``(k d,)``: ``module``'s, then k - 1 further draws.
 
-    Where all models began alike, every party would choose the first.
+    If all models began alike, every party would choose the first.
     """
     others = (
         models.model_of(
@@ -34,12 +34,13 @@ def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shar
 
 
 class Chooser:
-    """Finds the model that has the least loss on one party's data.
+    """Choice of the model with the least loss on one party's data.
 
     Args:
-        module: overwritten in each call.
-        shard: the party's own data, as it is: who poisons what it trains on chooses like its honest mates.
-        device: where ``module`` computes.
+        module: each call overwrites it.
+        shard: the party's own data, unpoisoned: a party that poisons its training chooses like its honest
+            mates.
+        device: of ``module``.
     """
 
     def __init__(self, module: torch.nn.Module, shard: data.Shard, device: torch.device) -> None:
@@ -47,19 +48,19 @@ class Chooser:
         self._length = models.dimension(module)
 
     def choose(self, params: F32) -> int | None:
-        """The model's number, of all f32 ``(k d,)``; None where no loss is finite."""
+        """Return the model's number among f32 ``(k d,)``, or None if no loss is finite."""
         losses = [self._evaluator.evaluate(model).loss for model in _models(params, self._length)]
         return likeliest_group(np.array(losses))
 
 
 class GroupEvaluator:
-    """Tests k models on the test set, or on its rotations where these are the tasks.
+    """Tests of k models on the test set, or on its rotations if these are the tasks.
 
     Args:
-        module: overwritten in each call.
+        module: each call overwrites it.
         shard: test samples.
-        device: where ``module`` computes.
-        groups: how many models, and what the tasks are.
+        device: of ``module``.
+        groups: number of models, and the tasks.
         trigger: of a backdoor, as for :class:`securefl.training.sgd.evaluation.Evaluator`.
     """
 
@@ -78,9 +79,9 @@ class GroupEvaluator:
         self._length = models.dimension(module)
 
     def evaluate(self, params: F32) -> Evaluation:
-        """Mean over tasks of accuracy and loss, models f32 ``(k d,)`` and tasks being matched one to one.
+        """Return the mean accuracy and loss over tasks, each matched to one of the models f32 ``(k d,)``.
 
-        Without tasks of their own the models are tested on one test set, and the most accurate counts.
+        Without separate tasks all models are tested on one test set, and the most accurate counts.
         """
         table = [[task.evaluate(model) for task in self._tasks] for model in _models(params, self._length)]
         if len(self._tasks) == 1:
@@ -102,17 +103,17 @@ def evaluator_of(
     device: torch.device,
     trigger: evaluation.Trigger | None,
 ) -> evaluation.Evaluator | GroupEvaluator:
-    """The evaluator of the model, or the models, of a scenario."""
+    """Return the evaluator of a scenario's model or models."""
     if groups.count == 1:
         return evaluation.Evaluator(module, shard, device, trigger)
     return GroupEvaluator(module, shard, device, groups, trigger)
 
 
 def turn_images(shard: data.Shard, quarters: int) -> data.Shard:
-    """The shard with its images turned.
+    """Return the shard with its images turned.
 
     Raises:
-        ConfigError: its samples are no square images.
+        ConfigError: its samples are not square images.
     """
     return replace(shard, x=data.turned_samples(shard.x, quarters)) if quarters else shard
 

@@ -24,8 +24,8 @@ class LocalTrainer:
 
     ``config.method`` corrects gradients. Control variates are kept from call to call.
 
-    The trainer overwrites ``module``'s parameters in each call, so several trainers may take turns with one
-    module, but not use it at the same time.
+    Each call overwrites ``module``'s parameters, so several trainers may use one module in turn, but not at
+    the same time.
     """
 
     def __init__(
@@ -39,31 +39,31 @@ class LocalTrainer:
         self._kept = local_methods.KeptControls()
 
     def with_module(self, module: torch.nn.Module) -> LocalTrainer:
-        """The same training on a module of its own, for another thread; the shard is not copied."""
+        """Return the same training on its own module, for another thread; the shard is not copied."""
         twin = copy.copy(self)
         twin._module = module.to(self._device)
         return twin
 
     def train(self, params: F32, entropy: Entropy, samples: int | None = None) -> F32:
-        """Parameters f32 ``(d,)`` after ``config.epochs`` passes over the shard, starting from ``params``.
+        """Return the parameters f32 ``(d,)`` after ``config.epochs`` passes over the shard from ``params``.
 
-        Each epoch visits every sample once, in a fresh order, in batches of at most ``config.batch_size``,
-        or ``config.batch_fraction`` of the samples, whose sizes differ by at most one; ``config.steps``
-        batches in all where that is given. Momentum starts at zero. On the CPU the same arguments give the
-        same bits (same torch, same number of threads).
+        Each epoch visits every sample once, in a fresh order. Batches have at most ``config.batch_size``
+        samples, or ``config.batch_fraction`` of them, and their sizes differ by at most one. With
+        ``config.steps`` there are that many batches in total. Momentum starts at zero. On the CPU equal
+        arguments give equal bits (same torch, same number of threads).
 
         Args:
             params: f32 ``(d,)``.
             entropy: of this update.
-            samples: the first so many of the shard's samples are all that is used; None for all of them.
+            samples: number of the shard's first samples to use; None for all of them.
 
         Raises:
             TrainingDivergedError: the result is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
         models.load_vector(self._module, params)
-        # The order of samples need not be secret as long as no privacy claim rests on it, so torch's
-        # generator may draw it. It is still seeded by the party's own entropy: no two rounds share an order.
+        # The order of samples need not be secret if no privacy claim depends on it, so torch's generator may
+        # draw it. The party's own entropy seeds it: no two rounds share an order.
         seed = int.from_bytes(entropy.draw(8), "big")
         with models.seed_torch(seed, self._device):
             self._descend(torch.Generator().manual_seed(seed), samples)
@@ -76,7 +76,7 @@ class LocalTrainer:
         return result
 
     def _descend(self, order: torch.Generator, samples: int | None) -> None:
-        """The update rule of ``torch.optim.SGD``, bit for bit, with a third less overhead on small models."""
+        """Apply the rule of ``torch.optim.SGD``, bit for bit, with a third less overhead on small models."""
         config, x, y = self._config, self._x[:samples], self._y[:samples]
         self._module.train()
         weights, controls = models.without_controls(self._module), models.controls_of(self._module)
@@ -98,9 +98,9 @@ class LocalTrainer:
                     control.copy_(told)
 
     def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
-        """The batches of all epochs, as positions in the shard."""
+        """Yield the batches of all epochs, as indices into the shard."""
         # Batches of almost equal size: a last batch of one or two samples would take a full step in a
-        # direction that is mostly noise, and the parameters after that step are what the party sends.
+        # direction that is mostly noise, and the party sends the parameters after that step.
         batches = math.ceil(samples / clustering.batch_size_of(self._config, samples))
         for _ in range(self._config.epochs):
             permutation = torch.randperm(samples, generator=order).to(self._device)

@@ -1,4 +1,4 @@
-"""Training of a user's own: sites that hold data and code, and what travels between them."""
+"""Training by users: sites that hold data and code, and the data exchanged with them."""
 
 import lazy_loader
 

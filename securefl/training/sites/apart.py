@@ -1,4 +1,4 @@
-"""A site in a process of its own, with a Python environment of its own (docs/adr/0048)."""
+"""Site in a process of its own, with its own Python environment (docs/adr/0048)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from securefl.training.sites.channel import Channel, Region
 from securefl.training.sites.load import SiteMaker
 
 START_SECONDS = 120.0
-"""How long a site may take to be imported and made, before the first round."""
+"""Time limit for importing and making a site, before the first round."""
 MOST_NUMBERS = 1 << 31
-"""Of a site's parameters."""
+"""Largest number of a site's parameters."""
 _MOST_DIMENSIONS = 32
 _LONGEST_DTYPE = 40
-"""Characters of a dtype."""
+"""Largest number of characters of a dtype."""
 _WIDEST = 1 << 10
-"""Bytes of one number, or of one text, of a dtype that is described."""
+"""Largest number of bytes of one number, or of one text, of a described dtype."""
 _FLOATS = {"float16", "float32", "float64"}
 
 
 @dataclass(frozen=True, slots=True)
 class SiteProcess:
-    """How sites run apart from their party."""
+    """Process of a site apart from its party."""
 
     python: Path
-    """The interpreter of their environment."""
+    """Interpreter of the site's environment."""
     memory: int = 0
     """MB of data that each process may hold; 0 for no limit."""
 
@@ -48,9 +48,9 @@ class SiteProcess:
         """Return the process of a party's site; None for the party's own.
 
         Args:
-            python: interpreter, as the operator named it.
-            memory: MB, as the operator named it; 0 for the default.
-            required: True if the site may not share the party's process: then the default is this process's
+            python: interpreter that the operator named.
+            memory: MB that the operator named; 0 for the default.
+            required: True if the site may not share the party's process. The default is then this process's
                 interpreter, and all memory of the machine.
 
         Raises:
@@ -66,7 +66,7 @@ class SiteProcess:
 
 
 NOTHING = Given()
-"""What a site of one's own is told: it needs no more than its party's name."""
+"""Arguments for a user's site, which needs only its party's name."""
 
 
 def site_apart(
@@ -75,16 +75,16 @@ def site_apart(
     seconds: float,
     given: Callable[[str], Given] = lambda _party: NOTHING,
 ) -> SiteMaker:
-    """The maker of sites that run ``module:name`` in a process each.
+    """Return a maker of sites that run ``module:name`` in a process each.
 
     Args:
-        name: as :func:`securefl.training.sites.load.site_maker` takes it; nothing is imported here.
+        name: as for :func:`securefl.training.sites.load.site_maker`; nothing is imported here.
         process: interpreter and memory.
         seconds: of a round, until the process is killed.
-        given: what an app is told, by the party's name.
+        given: returns an app's arguments for the party's name.
 
     Raises:
-        ConfigError: it names no site, there is no such interpreter, or the system is not Linux.
+        ConfigError: the name is not that of a site, there is no such interpreter, or the system is not Linux.
     """
     module, _, member = name.partition(":")
     if not (module and member) or ":" in member:
@@ -101,14 +101,14 @@ def site_apart(
 def script_apart(
     name: str, script: str, process: SiteProcess, seconds: float, given: Callable[[str], Given]
 ) -> SiteMaker:
-    """The maker of sites that run an NVFlare script in a process each.
+    """Return a maker of sites that run an NVFlare script in a process each.
 
     Args:
         name: as the user wrote it.
         script: its absolute path, and its arguments.
         process: interpreter and memory.
         seconds: of a round, until the process is killed.
-        given: what it is told, by the party's name.
+        given: returns the script's arguments for the party's name.
 
     Raises:
         ConfigError: there is no such interpreter, or the system is not Linux.
@@ -123,26 +123,26 @@ def script_apart(
 
 
 class ApartSite:
-    """Stands for a site that runs in another process; started again where it has died.
+    """Proxy of a site that runs in another process, which is restarted if it has died.
 
-    A training that takes too long, or says what it may not, costs the process its life, and the round its
+    A training that takes too long, or sends an invalid reply, ends the process and costs the round its
     update.
 
     Args:
         name: ``module:name``.
-        party: whose site it is.
+        party: owner of the site.
         process: interpreter and memory.
-        seconds: all trainings of a round may take, a start included.
-        given: what an app is told.
-        script: in place of ``module:name``, an NVFlare script.
+        seconds: limit for all trainings of a round, including a start.
+        given: arguments for an app.
+        script: NVFlare script, in place of ``module:name``.
 
     Raises:
         ConfigError: an app is refused.
-        SiteError: it cannot be started, or says nonsense.
+        SiteError: the site cannot be started, or sends an invalid reply.
     """
 
     keeps_nothing = True
-    """Arrays that are given to it are copied at once, and never written to."""
+    """True: it copies given arrays at once, and never writes to them."""
 
     def __init__(
         self,
@@ -168,16 +168,16 @@ class ApartSite:
         self.state_head = said.get("state_head", {})
 
     def parameters(self) -> site.Arrays:
-        """See :class:`securefl.training.sites.site.Site`."""
+        """Return the site's parameters; see :class:`securefl.training.sites.site.Site`."""
         self._due = time.monotonic() + START_SECONDS
         channel, _ = self._running(self._shapes)
         found = self._arrays(_good(channel.ask({"do": "parameters"}, self._due)).get("arrays"))
-        # They are views of this memory: trainings get other.
+        # They are views of this memory; trainings get another region.
         self._region = None
         return found
 
     def fit(self, parameters: site.Arrays, context: site.RoundContext) -> site.Fitted:
-        """See :class:`securefl.training.sites.site.Site`."""
+        """Train in the process; see :class:`securefl.training.sites.site.Site`."""
         said = self._answer("fit", parameters, context)
         if "kind" in said:
             raise layout.SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
@@ -191,11 +191,11 @@ class ApartSite:
         )  # type: ignore[return-value]
 
     def output(self) -> str:
-        """What the process has printed since the last call, or the beginning of it."""
+        """Return the output of the process since the last call, up to a limit."""
         return self._channel.output() if self._channel else ""
 
     def close(self) -> None:
-        """End the process, and whatever it started."""
+        """End the process and all processes that it started."""
         if self._channel is not None:
             self._channel.close()
 
@@ -215,7 +215,7 @@ class ApartSite:
         return _good(channel.ask({"do": what, "told": number}, self._due))
 
     def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:
-        """The process, started again where it has ended; a site sees ``names`` in this order."""
+        """Return the process, restarted if it has ended; a site gets ``names`` in this order."""
         if self._channel is None or self._channel.closed:
             said, shapes = self._start(self._due)
             if said.get("samples") != self.samples or shapes != self._shapes:
@@ -228,9 +228,9 @@ class ApartSite:
         return self._channel, self._region
 
     def _start(self, due: float) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-        """Start the process and have it make its site: the reply, and the shapes of its parameters.
+        """Start the process and make its site; return the reply and the shapes of its parameters.
 
-        A process whose site is refused is ended: the next training starts another one.
+        If the site is refused, the process ends; the next training starts another one.
         """
         former = self.output()
         self._region = None
@@ -252,7 +252,7 @@ class ApartSite:
         self._region = region
 
     def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:
-        """Views of what lies in the shared memory; of what does not fit there, arrays without memory."""
+        """Return views of the arrays in shared memory; arrays that do not fit there take no memory."""
         assert self._region is not None  # noqa: S101 - for mypy
         found = {}
         for name, (dtype, shape) in _kinds(said).items():
@@ -261,7 +261,7 @@ class ApartSite:
                 continue
             found[name] = _empty(dtype, shape)
             if found[name].dtype.kind == "f" and dtype not in _FLOATS:
-                # It would pass for an array of zeros.
+                # It would be read as an array of zeros.
                 raise layout.SiteError(f"its process describes an array of dtype {dtype!r}")
         return found
 
@@ -281,7 +281,7 @@ def _check(process: SiteProcess) -> None:
 
 
 def site_folder(name: str) -> Path | None:
-    """The folder where the module of ``module:name`` lies; None where it is installed or unknown here."""
+    """Return the folder of the module of ``module:name``; None if it is installed or unknown here."""
     top = name.partition(":")[0].partition(".")[0]
     try:
         spec = importlib.util.find_spec(top)
@@ -296,7 +296,7 @@ def site_folder(name: str) -> Path | None:
 
 
 def _good(said: dict[str, Any]) -> dict[str, Any]:
-    """The reply, unless it tells of a failure."""
+    """Return the reply, unless it reports a failure."""
     if "error" not in said:
         return said
     error = layout.SiteError(_line(said["error"]))
@@ -305,11 +305,11 @@ def _good(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Shapes of the parameters that the reply to ``open`` offers.
+    """Return the shapes of the parameters in the reply to ``open``.
 
     Raises:
         ConfigError: the site is refused.
-        SiteError: it cannot be made, lacks something, or its parameters are no arrays.
+        SiteError: it cannot be made, lacks a member, or its parameters are not arrays.
     """
     if isinstance(said.get("reason"), str):
         raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
@@ -319,15 +319,15 @@ def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _line(said: Any) -> str:
-    """The first line of what was said, if it is not too long."""
+    """Return the first line of a text, truncated."""
     return (str(said).splitlines() or [""])[0][: layout.LONGEST]
 
 
 def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
-    """Dtypes and shapes by name.
+    """Return dtypes and shapes by name.
 
     Raises:
-        SiteError: what was said has another form.
+        SiteError: the reply has another form.
     """
     found = {}
     for item in said if isinstance(said, list) else [None]:
@@ -352,7 +352,7 @@ def _shapes(said: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """An array of zeros, of whatever shape, that takes no memory."""
+    """Return an array of zeros, of any shape, that takes no memory."""
     wrong = layout.SiteError(f"its process describes an array of dtype {dtype[:_LONGEST_DTYPE]!r}")
     if len(dtype) > _LONGEST_DTYPE:
         raise wrong

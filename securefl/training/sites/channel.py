@@ -1,7 +1,7 @@
-"""The process of a site apart: its start, its end, and frames of JSON that are checked on our side.
+"""Process of a site apart: its start, its end, and validated frames of JSON.
 
-A frame is a header of fixed length and JSON of limited length; arrays lie in memory that both share. Whatever
-comes otherwise, unasked or too late ends the process and all that it started.
+A frame is a header of fixed length and JSON of limited length; arrays are in shared memory. Any other,
+unrequested or late message ends the process and all processes that it started.
 """
 
 import contextlib
@@ -27,17 +27,17 @@ from securefl.training.sites import child
 from securefl.training.sites.layout import Layout, SiteError
 
 LONGEST = 1 << 22
-"""Bytes of JSON in a reply."""
+"""Largest number of bytes of JSON in a reply."""
 MOST_OUTPUT = 1 << 16
-"""Bytes of what a process prints that are kept until somebody asks."""
+"""Largest number of bytes of a process's output that are kept until they are taken."""
 _CHILD = Path(__file__).with_name("child.py")
 _KEPT = {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH"}
 _KEPT_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_")
-"""What a site's process inherits of the environment: nothing that anybody would keep a password in."""
+"""Environment variables that a site's process inherits: none that could hold a password."""
 
 
 class Region:
-    """Memory that a site's process shares: f32 parameters for it, and room for what it returns."""
+    """Memory shared with a site's process: f32 parameters for it, and space for its results."""
 
     def __init__(self, layout: Layout) -> None:
         total = layout.length
@@ -46,7 +46,7 @@ class Region:
         self.descriptor = os.memfd_create("securefl-site", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, self.descriptor)
         os.ftruncate(self.descriptor, self.bytes)
-        # Or the other process could cut it short, and reading it would kill this one.
+        # Otherwise the other process could truncate it, and reading it would kill this one.
         fcntl.fcntl(
             self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         )
@@ -67,7 +67,7 @@ class Region:
         return [(name, shape, math.prod(shape)) for name, shape in self.shapes.items()]
 
     def returned_array(self, name: str, dtype: str) -> npt.NDArray[Any]:
-        """What was put there for ``name``: a view, which the other process may still change."""
+        """Return the result for ``name``: a view, which the other process may still change."""
         shape = self.shapes[name]
         view = np.frombuffer(self._shared, dtype, math.prod(shape), self._places[name]).reshape(shape)
         view.flags.writeable = False
@@ -75,13 +75,13 @@ class Region:
 
 
 class Channel:
-    """One process, and questions to it, one at a time.
+    """One process, which answers one request at a time.
 
     Args:
         python: its interpreter.
         memory: MB of data; 0 for no limit.
         folder: its current directory.
-        said: output of an earlier process that the log does not have yet.
+        said: output of an earlier process that is not in the log yet.
 
     Raises:
         SiteError: the interpreter cannot be started.
@@ -91,7 +91,7 @@ class Channel:
         ours, theirs = socket.socketpair()
         limit = str(memory * 1_000_000)
         try:
-            process = subprocess.Popen(  # noqa: S603 - whose site it is names the interpreter
+            process = subprocess.Popen(  # noqa: S603 - the site's owner names the interpreter
                 # Isolated: neither PYTHONPATH nor this folder, which is securefl's, is searched.
                 [python, "-I", "-u", _CHILD, str(theirs.fileno()), limit],
                 stdin=subprocess.DEVNULL,
@@ -116,7 +116,7 @@ class Channel:
 
     @property
     def closed(self) -> bool:
-        """Whether the process was ended."""
+        """True if the process has been ended."""
         return not self._close.alive
 
     def close(self) -> None:
@@ -126,23 +126,23 @@ class Channel:
             self._output.finish()
 
     def output(self) -> str:
-        """What was printed since the last call."""
+        """Return the output since the last call."""
         return self._output.take()
 
     def share(self, region: Region, due: float) -> dict[str, Any]:
-        """Give it the memory ``region``; the reply, as of :meth:`ask`."""
+        """Share the memory ``region`` with the process; return the reply, as for :meth:`ask`."""
         return self.ask({"do": "region", "bytes": region.bytes, "layout": region.layout}, due, region)
 
     def ask(self, what: dict[str, Any], due: float, region: Region | None = None) -> dict[str, Any]:
-        """The reply to ``what``, by the time ``due``.
+        """Send a request; return the reply, by the time ``due``.
 
         Args:
-            what: for JSON.
-            due: on the monotonic clock.
-            region: memory to go with it.
+            what: request, for JSON.
+            due: deadline on the monotonic clock.
+            region: memory to send along.
 
         Raises:
-            SiteError: there is none in time, or none of the right form. The process has been ended.
+            SiteError: the reply is late or has the wrong form. The process has been ended.
         """
         try:
             return self._ask(json.dumps(what).encode(), due, region)
@@ -199,7 +199,7 @@ class Channel:
         raise SiteError(self._how_it_ended())
 
     def _refuse_unasked(self) -> None:
-        """Nothing may wait to be read between a reply and the next question."""
+        """Check that no data are readable between a reply and the next request."""
         self._socket.settimeout(0)
         try:
             if self._socket.recv(1, socket.MSG_PEEK):
@@ -218,7 +218,7 @@ class Channel:
 
 
 class _Output:
-    """What a process prints, up to a limit; the rest is read and forgotten, so that it never blocks."""
+    """Output of a process, up to a limit; the rest is discarded, so that the process never blocks."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: str) -> None:
         self._pipe = process.stdout
@@ -228,13 +228,13 @@ class _Output:
         self._thread.start()
 
     def take(self) -> str:
-        """What was kept, which is forgotten."""
+        """Return and clear the kept output."""
         with self._lock:
             said, self._kept = self._kept, bytearray()
         return said.decode(errors="replace")
 
     def finish(self) -> None:
-        """Wait for the last words; not for a process that has left the group and keeps the pipe."""
+        """Wait for the last output, but not for a process that has left the group and keeps the pipe."""
         self._thread.join(1.0)
 
     def _drain(self) -> None:
@@ -253,7 +253,7 @@ def _environment() -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[bytes], channel: socket.socket, ended: int) -> None:
-    """Kill the group before its leader is waited for: until then nobody else can have its number."""
+    """Kill the group before waiting for its leader: until then no other process can have its number."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

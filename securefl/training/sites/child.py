@@ -1,7 +1,7 @@
-"""The program of a site in a process of its own: run by its file, in any environment that has numpy.
+"""Program of a site in its own process: run by its file, in any environment with numpy.
 
-It imports nothing of securefl but the folder ``adapters`` beside it, so that the site's environment needs
-none of it. Whatever it says is checked by :mod:`securefl.training.sites.apart`. Python 3.9 or later, Linux.
+It imports nothing of securefl except the folder ``adapters`` beside it, so that the site's environment needs
+none of it. :mod:`securefl.training.sites.apart` validates all its replies. Python 3.9 or later, Linux.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 HEADER = struct.Struct("!4sII")
-"""Magic, the request's number, bytes of JSON that follow."""
+"""Magic, the request's number, and the number of bytes of JSON that follow."""
 MAGIC = b"SFL1"
 WIDE = 8
-"""Bytes that a number has room for on the way back."""
+"""Bytes reserved for each returned number."""
 
 
 class TrainingRound(NamedTuple):
-    """Number, seed and sample limit of a round, as ``securefl.RoundContext``."""
+    """Number, seed and sample limit of a round, like ``securefl.RoundContext``."""
 
     number: int
     planned: int
@@ -44,7 +44,7 @@ class TrainingRound(NamedTuple):
 
 
 class Clerk:
-    """Answers requests with one site."""
+    """Handler of requests for one site."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -55,7 +55,7 @@ class Clerk:
         self._places: dict[str, int] = {}
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked; the reply."""
+        """Handle a request and return the reply."""
         work = {
             "open": self._open,
             "region": self._region,
@@ -83,13 +83,13 @@ class Clerk:
         return said
 
     def _region(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Take the shared memory: f32 parameters come at its start, what goes back lies behind them."""
+        """Map the shared memory: f32 parameters at its start, results behind them."""
         import numpy as np  # noqa: PLC0415 - after the memory limit is set, and of the site's environment
 
         _, (descriptor, *_), _, _ = socket.recv_fds(self._channel, 1, 1)  # type: ignore[attr-defined,unused-ignore]
         shared = mmap.mmap(descriptor, asked["bytes"])
         os.close(descriptor)
-        # Emptied: what is given comes in the order of this layout, not of a former one.
+        # Cleared: parameters have the order of this layout, not of an earlier one.
         self._given, self._places, start = {}, {}, 0
         total = sum(length for _, _, length in asked["layout"])
         flat = np.frombuffer(shared, np.float32, total)
@@ -124,7 +124,7 @@ class Clerk:
         return {"arrays": self._put(arrays), **said}
 
     def _put(self, arrays: Mapping[str, Any]) -> list[list[Any]]:
-        """Copy into the shared memory what fits there; names, dtypes and shapes of all."""
+        """Copy the arrays that fit into the shared memory; return names, dtypes and shapes of all."""
         import numpy as np  # noqa: PLC0415 - as above
 
         arrays = {name: _native(array) for name, array in arrays.items()}
@@ -157,7 +157,7 @@ def _seed(context: list[Any]) -> None:
 
 
 def _open_site(asked: dict[str, Any]) -> Any:
-    """The site that is asked for: of a script, or of what ``module:name`` names."""
+    """Return the requested site: of a script, or of the object of ``module:name``."""
     offers = _adapter("offer")
     given = offers.Given(**{**asked["given"], "local": tuple(asked["given"]["local"])})
     if asked["script"]:
@@ -168,7 +168,7 @@ def _open_site(asked: dict[str, Any]) -> Any:
 
 
 def _adapter(name: str) -> Any:
-    """A module of the folder ``adapters``, in a package that is called otherwise than securefl's."""
+    """Return a module of the folder ``adapters``, in a package whose name differs from securefl's."""
     package = "securefl_adapters"
     if package not in sys.modules:
         spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
@@ -185,7 +185,7 @@ def _kinds(arrays: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def _native(array: Any) -> Any:
-    """Floating-point numbers in this machine's order of bytes, of 64 bits at most; others as they are."""
+    """Return floating-point numbers in native byte order, of at most 64 bits; others unchanged."""
     import numpy as np  # noqa: PLC0415 - as above
 
     found = np.asarray(array)
@@ -211,7 +211,7 @@ def _metrics(found: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Numbers and tables of them as JSON has them, numpy's and torch's included; what is none as text."""
+    """Return numbers and tables of them for JSON, numpy's and torch's included; anything else as text."""
     if isinstance(value, bool):
         return value
     if getattr(value, "ndim", 0) or isinstance(value, (list, tuple)):
@@ -254,7 +254,7 @@ def _end() -> None:
 
 
 def _watch(descriptor: int) -> None:
-    """End this process and those that it started once nobody listens any more."""
+    """End this process and its child processes when the peer has closed the socket."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     while not poll.poll():
@@ -263,7 +263,7 @@ def _watch(descriptor: int) -> None:
 
 
 def main(descriptor: int, memory: int) -> None:
-    """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of data (0: any)."""
+    """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of data (0: no limit)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
         # Data, not addresses: libraries reserve many times the addresses that they use, CUDA terabytes.
@@ -288,7 +288,7 @@ def main(descriptor: int, memory: int) -> None:
 
 
 def _failure(error: BaseException) -> dict[str, str]:
-    """What went wrong; of an app that is refused also why, and the remedy."""
+    """Return the failure, and for a refused app also the reason and the remedy."""
     if not hasattr(error, "remedy"):
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": str(error), "reason": str(getattr(error, "reason", error)), "remedy": str(error.remedy)}

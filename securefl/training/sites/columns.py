@@ -1,4 +1,4 @@
-"""A site that is asked for statistics of its columns, and trains nothing (docs/statistics.md)."""
+"""Site that computes statistics of its columns, and trains nothing (docs/statistics.md)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,13 +15,13 @@ from securefl.training.sites.site import Arrays, Delta, Fitted, Judged, RoundCon
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
 
 MANY = 0.01
-"""Share of a column outside its declared range that is worth a line."""
+"""Share of a column outside its declared range above which a line reports it."""
 _PARAMETER = "statistics"
-"""Of :class:`securefl.training.models.parts.statistics.StatisticsOnly`."""
+"""Name of the number of :class:`securefl.training.models.parts.statistics.StatisticsOnly`."""
 
 
 def columns_of(maker: SiteMaker, evaluation: scenario.SiteEvaluation) -> SiteMaker:
-    """The maker of sites that tell statistics of what the sites of ``maker`` have in their columns."""
+    """Return a maker of sites that report statistics of the columns of the sites of ``maker``."""
 
     def make(party: str) -> ColumnSite:
         return ColumnSite(maker(party), evaluation)
@@ -31,19 +31,19 @@ def columns_of(maker: SiteMaker, evaluation: scenario.SiteEvaluation) -> SiteMak
 
 
 class ColumnSite:
-    """Stands for a site whose ``columns()`` are counted, once, when it is made.
+    """Proxy of a site; counts its ``columns()`` once, in the constructor.
 
     Args:
-        site: with ``columns()``: numbers or classes by name, one of each sample.
+        site: with ``columns()``: numbers or classes by name, one for each sample.
         evaluation: metrics of kind ``column`` and ``classes``, which name the columns.
 
     Raises:
-        ConfigError: it has no columns, or others than declared: a line a difference.
+        ConfigError: the columns are missing or differ from the declared ones; one line per difference.
     """
 
     keeps_nothing = True
     column_counts: Mapping[str, ColumnCounts]
-    """Values of each column that are missing or outside its range; they stay at the site."""
+    """Counts of each column's values that are missing or outside its range; they stay at the site."""
 
     def __init__(self, site: Any, evaluation: scenario.SiteEvaluation) -> None:
         if not hasattr(site, "columns"):
@@ -62,7 +62,7 @@ class ColumnSite:
         self.samples = _length(found, evaluation)
 
     def parameters(self) -> Arrays:
-        """See :class:`securefl.training.sites.site.Site`."""
+        """Return one number, which is not trained; see :class:`securefl.training.sites.site.Site`."""
         return {_PARAMETER: np.zeros(1, np.float32)}
 
     def fit(self, _parameters: Arrays, _context: RoundContext) -> Fitted:
@@ -70,14 +70,14 @@ class ColumnSite:
         return Delta({_PARAMETER: np.zeros(1, np.float32)}), self.samples, {}
 
     def evaluate(self, _parameters: Arrays, _context: RoundContext) -> Judged:
-        """The tables of all columns, whatever the model."""
+        """Return the tables of all columns, for any model."""
         return self.samples, self._tables
 
 
 def differences(
     columns: Mapping[str, Any], evaluation: scenario.SiteEvaluation
 ) -> Iterator[tuple[str, bool]]:
-    """What a site's columns have that was not declared, and lack: a line each, and whether it is an error."""
+    """Yield differences of a site's columns from the declared ones: a line, and True if it is an error."""
     declared = {one.name: one for one in evaluation.metrics}
     lengths = {}
     for name, metric in declared.items():
@@ -131,7 +131,7 @@ def _table(values: Any, metric: scenario.Metric) -> npt.NDArray[Any]:
 
 
 def _numbers(values: Any) -> F64:
-    """f64 ``(n,)``, NaN for None and what pandas calls missing."""
+    """Return f64 ``(n,)``, with NaN for None and for missing values of pandas."""
     return narrowing.exact_f64(values).reshape(-1)
 
 

@@ -1,7 +1,7 @@
-"""Tensors of a site's module that travel, read anew whenever they are used.
+"""Tensors of a site's module that are sent, looked up anew at each use.
 
-User code may put other objects in their place, as ``load_state_dict(..., assign=True)`` does. A site that
-kept the first ones would send weights that nobody trains.
+User code may replace the objects, as ``load_state_dict(..., assign=True)`` does. A site that kept the first
+ones would send weights that are not trained.
 """
 
 import fnmatch
@@ -19,16 +19,16 @@ _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class HeldTensors:
-    """Parameters and buffers of one module that travel, by name.
+    """Parameters and buffers of one module that are sent, by name.
 
     Args:
         model: of the site.
-        personal: names of parameters, or patterns, that do not travel.
-        buffers: ``average`` lets buffers of floating-point numbers travel, ``refuse`` allows none of them.
+        personal: names of parameters, or patterns, that are not sent.
+        buffers: ``average`` sends buffers of floating-point numbers, ``refuse`` allows none of them.
 
     Raises:
-        ConfigError: no parameter travels, a pattern fits none, buffers are refused and there are some, or two
-            tensors have one name.
+        ConfigError: no parameter is sent, a pattern matches none, a dtype is not real, or buffers are refused
+            and the model has some.
     """
 
     def __init__(self, model: nn.Module, personal: tuple[str, ...], buffers: str) -> None:
@@ -37,23 +37,23 @@ class HeldTensors:
         self._buffers = {name: _form(one) for name, one in _averaged_buffers(model, buffers).items()}
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """Return the parameters that travel.
+        """Return the parameters that are sent.
 
         Raises:
-            SiteError: one is gone, or has another shape or dtype than at first.
+            SiteError: a parameter is missing, or its shape or dtype has changed.
         """
         return self._same(self._parameters, _named_parameters(self._model))
 
     def buffers(self) -> dict[str, torch.Tensor]:
-        """Return the buffers that travel.
+        """Return the buffers that are sent.
 
         Raises:
-            SiteError: as :meth:`parameters`.
+            SiteError: as for :meth:`parameters`.
         """
         return self._same(self._buffers, _named_buffers(self._model))
 
     def changing(self) -> dict[str, torch.Tensor]:
-        """Return all that training changes: trained parameters, and buffers of floating-point numbers."""
+        """Return all tensors that training changes: trained parameters and floating-point buffers."""
         trained = {n: w for n, w in _named_parameters(self._model).items() if w.requires_grad}
         return {**trained, **_named_buffers(self._model)}
 
@@ -104,12 +104,12 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Return True if a name is the pattern, even one with brackets, or matches it."""
+    """Return True if a name equals the pattern, even one with brackets, or matches it."""
     return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def _averaged_buffers(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
-    """Return the buffers that travel."""
+    """Return the buffers that are sent."""
     if buffers not in {"local", "average", "refuse"}:
         raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
     for name, one in model.named_buffers():

@@ -1,4 +1,4 @@
-"""The layout of named arrays in the vector that is masked, summed and aggregated."""
+"""Layout of named arrays in the vector that is masked, summed and aggregated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from securefl.base.errors import SecureflError
 from securefl.training import models
 
 LONGEST = 500
-"""Characters of an error."""
+"""Largest number of characters of an error."""
 Real = TypeVar("Real", F32, F64)
 
 
 class SiteError(SecureflError):
-    """A site returned what cannot be used; the site's fault. One line of limited length."""
+    """Unusable result of a site; the site's fault. One line of limited length."""
 
     def __init__(self, said: str) -> None:
         short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
@@ -36,36 +36,37 @@ class Layout:
 
     shapes: Mapping[str, tuple[int, ...]]
     averaged: Sequence[str] = ()
-    """Patterns of the names that the server averages, whatever its optimiser."""
+    """Name patterns of arrays that the server averages with any optimiser."""
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Layout:
-        """The layout of the parameters that ``module`` trains."""
+        """Return the layout of the parameters that ``module`` trains."""
         shapes = {name: tuple(weight.shape) for name, weight in models.trained_parameters(module).items()}
         return cls(shapes, models.averaged_names(module))
 
     @property
     def length(self) -> int:
-        """D."""
+        """Length of the vector."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def arrays(self, vector: Real) -> dict[str, Real]:
-        """The vector, ``(d,)``, as arrays by name: copies that a site may overwrite."""
+        """Return the vector, ``(d,)``, as arrays by name: copies that a site may overwrite."""
         return {name: vector[where].reshape(self.shapes[name]).copy() for name, where in self._places()}
 
     def views(self, vector: Real) -> dict[str, Real]:
-        """As :meth:`arrays`, for those who copy them at once: views."""
+        """Return the vector as views by name, for callers that copy them at once."""
         return {name: vector[where].reshape(self.shapes[name]) for name, where in self._places()}
 
     def vector(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> F64:
-        """Arrays by name as one vector f64 ``(d,)``.
+        """Return arrays by name as one vector f64 ``(d,)``.
 
         Args:
             arrays: of floating-point numbers.
-            said: what they are, for errors: ``fit returned``.
+            said: beginning of errors: ``fit returned``.
 
         Raises:
-            SiteError: other names, shapes or dtypes, or numbers that are not finite; it names the array.
+            SiteError: other names, shapes or dtypes, or numbers that are not finite; the error names the
+                array.
         """
         self.check(arrays, said)
         joined = np.empty(self.length)
@@ -76,10 +77,11 @@ class Layout:
         return joined
 
     def check(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> None:
-        """Refuse arrays that do not fit, naming the first that differs.
+        """Check the names, shapes and dtypes of arrays.
 
         Raises:
-            SiteError: other names, shapes, or dtypes than floating-point ones.
+            SiteError: other names, shapes, or dtypes than floating-point ones; the error names the first
+                difference.
         """
         if not isinstance(arrays, Mapping):
             raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
@@ -104,14 +106,14 @@ class Layout:
 
 
 def is_count(value: object) -> bool:
-    """True for a whole number of 0 or more, numpy's and whole floats included."""
+    """Return True for a whole number of 0 or more, including numpy's and whole floats."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    # Not int(): infinities and NaN are no whole numbers.
+    # Not int(): infinities and NaN are not whole numbers.
     return float(value) >= 0 and (isinstance(value, numbers.Integral) or float(value).is_integer())
 
 
 def _few(names: Mapping[str, object]) -> str:
-    """The first names, for errors."""
+    """Return the first names, for errors."""
     shown = ", ".join(map(str, list(names)[:4])) or "nothing"
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -16,11 +16,11 @@ from securefl.training.sites.layout import Layout, SiteError, is_count
 from securefl.training.sites.site import Arrays, Site
 
 SiteMaker: TypeAlias = Callable[[str], Site]
-"""A class, or a function, that makes a party's site of the party's name."""
+"""Class or function that makes a party's site from the party's name."""
 
 
 def site_maker(name: str) -> SiteMaker:
-    """The maker that ``module:name`` names.
+    """Return the maker that ``module:name`` names.
 
     Raises:
         ConfigError: no such module or name, or it cannot be called.
@@ -33,7 +33,7 @@ def site_maker(name: str) -> SiteMaker:
 
 
 def import_named(name: str) -> Any:
-    """What ``module:name`` names, whatever it is.
+    """Return the object of ``module:name``, of any kind.
 
     Raises:
         ConfigError: no such module or name.
@@ -53,19 +53,19 @@ def make_site(
     model: scenario.Model | None = None,
     entropy: Entropy | None = None,
 ) -> Site:
-    """The site of ``party``, its samples and its parameters checked.
+    """Make the site of ``party`` and check its samples and its parameters.
 
     Args:
         maker: of the site.
         party: its name.
-        layout: of what travels.
-        model: the scenario's, which may state what sites keep frozen; None: nobody does.
-        entropy: of the party, for the seed of the generators while the site is made; None for no seed.
+        layout: of the arrays that are sent.
+        model: the scenario's, which may state the digest of frozen parameters; None for no check.
+        entropy: of the party, seeds the generators while the site is made; None for no seed.
 
     Raises:
-        ConfigError: making it failed, it lacks something, it trains other parameters (which one differs),
-            what it keeps frozen is not what the scenario states, or a buffer travels that ``model.averaged``
-            does not cover.
+        ConfigError: making it failed, it lacks a member, it trains other parameters (the error names the
+            difference), its frozen parameters differ from the scenario's digest, or it sends a buffer that
+            ``model.averaged`` does not cover.
     """
     with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
         site, held = open_site(maker, party)
@@ -88,10 +88,10 @@ def make_site(
 
 
 def open_site(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
-    """The site of ``party``, and the arrays that it says it trains.
+    """Make the site of ``party``; return it and the arrays that it trains.
 
     Raises:
-        ConfigError: making it failed, or it lacks something.
+        ConfigError: making it failed, or it lacks a member.
     """
     said = _maker_name(maker)
     try:

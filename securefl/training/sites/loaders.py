@@ -11,14 +11,14 @@ from securefl.training.sites.layout import SiteError
 
 
 def samples_of(loader: object, stated: int | None) -> int:
-    """Return how many samples a site trains on; they are its weight.
+    """Return the number of samples that a site trains on, which is its weight.
 
     Args:
-        loader: of the site; None where it trains by itself.
+        loader: of the site; None if it trains by itself.
         stated: by its owner; None to count.
 
     Raises:
-        ConfigError: nothing is stated and the loader does not tell, or more are stated than it gives.
+        ConfigError: no number is stated and the loader's is unknown, or more are stated than it has.
     """
     given = _given_by(loader)
     if stated is None:
@@ -32,12 +32,12 @@ def samples_of(loader: object, stated: int | None) -> int:
 
 
 def _given_by(loader: object) -> int | None:
-    """Return the samples that a loader gives in an epoch, each counted once; None where it does not tell."""
+    """Return the samples that a loader yields in an epoch, each counted once; None if unknown."""
     dataset = getattr(loader, "dataset", None)
     if not isinstance(dataset, Sized):
         return None
     batches = getattr(loader, "batch_sampler", None)
-    # A batch sampler of one's own says how many batches it gives, and not how large they are.
+    # A user's batch sampler has a number of batches, but no batch size.
     inner = batches if batches is not None else loader
     sampler = getattr(inner, "sampler", None)
     if sampler is None:
@@ -47,7 +47,7 @@ def _given_by(loader: object) -> int | None:
     drawn, size = len(sampler), getattr(inner, "batch_size", None)
     if getattr(inner, "drop_last", False) and isinstance(size, int) and drawn >= size:
         drawn -= drawn % size
-    # Drawn with replacement, samples come again: they are no more than there are.
+    # Drawing with replacement repeats samples; they are at most the dataset's.
     return min(drawn, len(dataset))
 
 
@@ -55,7 +55,7 @@ def pair_of(batch: Any) -> tuple[Any, Any]:
     """Return inputs and targets of a batch.
 
     Raises:
-        SiteError: the batch is no pair. Two keys of a mapping, or two rows of a tensor, would pass for one.
+        SiteError: the batch is not a pair. Two keys of a mapping, or two rows of a tensor, are not accepted.
     """
     kind = type(batch).__name__
     if not isinstance(batch, Mapping | torch.Tensor | np.ndarray | str):
@@ -69,7 +69,7 @@ def pair_of(batch: Any) -> tuple[Any, Any]:
 
 
 def to_device(values: Any, device: torch.device) -> Any:
-    """Return tensors on a device: one, or those in mappings, tuples and lists; other values as they are."""
+    """Return tensors on a device: one, or those in mappings, tuples and lists; other values unchanged."""
     if callable(getattr(values, "to", None)):
         return values.to(device, non_blocking=True)
     if isinstance(values, Mapping):
@@ -80,12 +80,12 @@ def to_device(values: Any, device: torch.device) -> Any:
 
 
 def _like(values: Any, parts: list[Any]) -> Any:
-    """Return parts as a list, a tuple or a named tuple, as ``values`` are."""
+    """Return parts as a list, a tuple or a named tuple, like ``values``."""
     return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
 
 
 def batch_size(targets: Any) -> int:
-    """Return the samples of a batch by its targets: tensors, or tensors in sequences or mappings."""
+    """Return the number of samples of a batch by its targets, which may be sequences or mappings."""
     if isinstance(targets, Mapping):
         targets = tuple(targets.values())
     while isinstance(targets, Sequence) and not isinstance(targets, str) and targets:
@@ -95,7 +95,7 @@ def batch_size(targets: Any) -> int:
 
 
 def set_epoch(loader: object, epoch: int) -> None:
-    """Pass an epoch's number to a loader and its samplers; a ``DistributedSampler`` shuffles by it alone."""
+    """Pass an epoch's number to a loader and its samplers; a ``DistributedSampler`` needs it to shuffle."""
     batches = getattr(loader, "batch_sampler", None)
     samplers = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))
     for one in {id(sampler): sampler for sampler in samplers}.values():

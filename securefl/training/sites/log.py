@@ -1,4 +1,4 @@
-"""A site's own log: what it trained and measured, and why it failed. Nobody else gets to see it."""
+"""Private log of a site: trainings, metrics and failures. No other party can read it."""
 
 import contextlib
 import json
@@ -16,19 +16,19 @@ from securefl.training.sites.site import Metrics
 from securefl.training.sites.tables import ColumnCounts
 
 SITE_LOG = "{}.site.jsonl"
-"""Its name, of the party's."""
+"""Name of the file, formatted with the party's name."""
 
 
 class SiteLog:
-    """A line of JSON a round, appended to a file that only its owner reads.
+    """Log of a line of JSON per round, in a file that only its owner can read.
 
-    A full disk loses lines, no round: whether a party takes part must not depend on what is in here.
+    A full disk loses lines, but no round: participation of a party must not depend on its log.
 
     Args:
         path: of the file; its folder is made with the first line. None to keep nothing.
-        tell: takes the round and the reason of each failure, for whoever runs all sites on one machine.
-        note: takes the round and the reasons for which metrics were dropped, likewise.
-        count: takes the counts of columns' values that are missing or outside their range, likewise.
+        tell: receives the round and the reason of each failure, for a run of all sites on one machine.
+        note: receives the round and the reasons why metrics were dropped, likewise.
+        count: receives the counts of columns' values that are missing or outside their range, likewise.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class SiteLog:
     ) -> None:
         self._tell, self._note, self._count = tell, note, count
         self.path = path
-        """May be set later: lines before are lost."""
+        """Path of the file. It may be set later: earlier lines are lost."""
 
     def follow(self, note: Callable[[int, Sequence[str]], None]) -> None:
-        """Set the listener to dropped metrics; ``note`` is as for the class."""
+        """Set the callback for dropped metrics; ``note`` is as for the class."""
         self._note = note
 
     def log_training(
@@ -54,7 +54,7 @@ class SiteLog:
         received: Metrics | None,
         notes: Sequence[str] = (),
     ) -> None:
-        """Note a training, its metrics, those of the model that it began with, and what was dropped."""
+        """Log a training, its metrics, those of the received model, and reasons for dropped metrics."""
         entry: dict[str, object] = {"round": round_, "samples": samples, "metrics": _plain(metrics)}
         if received is not None:
             entry["received"] = _plain(received)
@@ -65,20 +65,20 @@ class SiteLog:
         self._append(entry)
 
     def log_failure(self, round_: int, error: BaseException) -> None:
-        """Note why there was no update, with the traceback."""
+        """Log the reason for a missing update, with the traceback."""
         lines = traceback.format_exception(error)
-        # A SiteError is the line to read: what the site raised, or what is wrong with its answer.
+        # A SiteError is the line to read: the site's exception, or the fault of its result.
         reason = str(error) if isinstance(error, SiteError) else foreign.describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 
     def log_counts(self, round_: int, counts: Mapping[str, ColumnCounts]) -> None:
-        """Note the values of each column that are missing or outside its range."""
+        """Log the number of each column's values that are missing or outside its range."""
         self._append({"round": round_, "columns": {name: asdict(one) for name, one in counts.items()}})
         self._count(counts)
 
     def log_output(self, round_: int, text: str) -> None:
-        """Note what the process of a site apart has printed, if anything."""
+        """Log the output of a site's process, if any."""
         if text:
             self._append({"round": round_, "printed": text})
 
@@ -103,5 +103,5 @@ class SiteLog:
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:
-    """Metrics as JSON has them; None for what is no finite number."""
+    """Return metrics for JSON; None for numbers that are not finite."""
     return {str(name): float(value) if math.isfinite(value) else None for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script, here or elsewhere."""
+"""Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script, in any environment."""
 
 import shlex
 import sys
@@ -16,7 +16,7 @@ from securefl.training.sites.adapters.offer import Given, is_client_app, offer
 
 @dataclass(frozen=True)
 class _Federation:
-    """What of a scenario an app is told."""
+    """Data of a scenario for an app."""
 
     file: str
     names: tuple[str, ...]
@@ -27,19 +27,19 @@ class _Federation:
 
 
 def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) -> load.SiteMaker:
-    """The maker of what ``name`` names, in this process or, with ``python``, in one of each site's own.
+    """Return the maker that ``name`` names, for this process or, with ``python``, for one process per site.
 
     Args:
         name: ``module:name`` of a maker of sites or of a Flower app, or the path of an NVFlare script and its
             arguments.
-        scenario: the sites'. Of a round's time a process of its own has as much as ``deadlines.submit`` says,
-            or nine tenths of ``deadlines.training``.
+        scenario: of the sites. A process of its own has ``deadlines.submit`` seconds per round, or nine
+            tenths of ``deadlines.training``.
         python: its interpreter.
-        memory: MB of data that it may hold; 0 for any.
+        memory: MB of data that it may hold; 0 for no limit.
 
     Raises:
-        ConfigError: as of :func:`securefl.training.sites.apart.site_apart` and
-            :func:`securefl.training.sites.load.site_maker`, or a script that is not found.
+        ConfigError: as for :func:`securefl.training.sites.apart.site_apart` and
+            :func:`securefl.training.sites.load.site_maker`, or a script is not found.
     """
     known = _Federation(
         str(Path(getattr(scenario.model, "file", "")).resolve()), attacks.party_names(scenario.parties)
@@ -61,15 +61,15 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
 
 
 def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.SiteMaker:
-    """The maker of sites, or of first models, that ``name`` names: for :command:`securefl site weights`.
+    """Return the maker of sites or initial models that ``name`` names, for :command:`securefl site weights`.
 
     Args:
-        name: ``module:name`` of a maker of sites, or of what makes a torch module or arrays by name.
+        name: ``module:name`` of a maker of sites, of a torch module, or of arrays by name.
         python: interpreter of the process that makes them; None for this one.
-        local: patterns of names that do not travel.
+        local: patterns of names that are not sent.
 
     Raises:
-        ConfigError: as of :func:`maker_of`.
+        ConfigError: as for :func:`maker_of`.
     """
     if _script(name):
         remedy = "name a function or class that makes its model, as in train:Net"
@@ -81,7 +81,7 @@ def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.Sit
 
 
 def _offering(name: str, found: object, given: Callable[[str], Given]) -> load.SiteMaker:
-    """The maker of what ``name`` has been found to be, in this process."""
+    """Return the maker for the object that ``name`` names, in this process."""
     module = sys.modules[name.partition(":")[0]]
 
     def make(party: str) -> Any:
@@ -92,7 +92,7 @@ def _offering(name: str, found: object, given: Callable[[str], Given]) -> load.S
 
 
 def _script(name: str) -> str:
-    """The script that ``name`` begins with, its path absolute, and its arguments; empty for ``module:name``.
+    """Return the script in ``name`` with an absolute path, and its arguments; empty for ``module:name``.
 
     Raises:
         ConfigError: there is no such file here nor beside the scenario.

@@ -1,6 +1,6 @@
-"""A site of your own (docs/sites.md): parameters, training, and a look at the model that comes.
+"""Site of your own (docs/sites.md): parameters, training, and evaluation of the received model.
 
-Nothing in here imports more than numpy.
+This module imports nothing beyond numpy.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -13,8 +13,8 @@ import numpy.typing as npt
 Arrays = Mapping[str, npt.NDArray[Any]]
 """Named arrays of floating-point numbers."""
 Metrics = Mapping[str, Any]
-"""Numbers by name, of ``evaluate`` also arrays of counts. Those of ``evaluate`` that the scenario declares
-are summed over sites; all others stay in the site's own log."""
+"""Numbers by name; from ``evaluate`` also arrays of counts. Metrics of ``evaluate`` that the scenario
+declares are summed over sites; all others stay in the site's own log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class RoundContext:
     """
 
     number: int
-    """From 0."""
+    """Number of the round, from 0."""
     planned: int
-    """How many rounds the run has at most."""
+    """Largest number of rounds of the run."""
     seed: int
-    """Below 2^63, the site's own and another one each round: what draws from it alone can be repeated."""
+    """Seed below 2^63, specific to the site and the round; draws from it alone are repeatable."""
     samples: int | None = None
-    """Use the first so many of your samples at most; None for all of them."""
+    """Limit on your first samples to use; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class Delta:
 
 
 Fitted = tuple[Arrays | Delta, int, Metrics]
-"""Parameters (or their change), the samples that they were trained on, and metrics."""
+"""Parameters (or their change), the number of samples that they were trained on, and metrics."""
 Judged = tuple[int, Metrics]
-"""Samples, and metrics on them."""
+"""Number of samples, and metrics on them."""
 
 
 class Site(Protocol):
     """Protocol of one party's data and training code.
 
     ``fit`` and ``evaluate`` may be coroutines; ``evaluate`` may be missing. Arrays have any shapes and any
-    floating-point dtype; they travel as f32.
+    floating-point dtype; they are sent as f32.
 
     >>> import numpy as np, securefl
     >>> class Ward:
@@ -86,9 +86,9 @@ class Site(Protocol):
         ...
 
     def parameters(self) -> Arrays:
-        """Return the arrays that travel, by name.
+        """Return the arrays that are sent, by name.
 
-        The federation takes names and shapes from here, and the first values from ``model.file``.
+        The federation takes names and shapes from here, and the initial values from ``model.file``.
         """
         ...
 
@@ -102,5 +102,5 @@ class Site(Protocol):
 
 
 def tensor_text(array: npt.NDArray[Any]) -> str:
-    """``float32 (3, 4)``, for errors."""
+    """Return a text such as ``float32 (3, 4)``, for errors."""
     return f"{np.asarray(array).dtype} {tuple(np.asarray(array).shape)}"

@@ -76,8 +76,8 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
     """Return moments and a histogram of a number per sample, for a metric of kind ``column``.
 
     Args:
-        values: shape (n,); NaN for a missing value. Values outside the range, infinities included, count as
-            its end.
+        values: shape (n,); NaN for a missing value. Values outside the range, including infinities, are
+            clipped to it.
         lower: lower end of the range, as the scenario declares it.
         upper: upper end.
         bins: number of bins of equal width, as the scenario declares it.
@@ -87,7 +87,7 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
         the number of samples in each bin.
 
     Raises:
-        UsageError: no range, or no bins.
+        UsageError: the range is empty or not finite, or ``bins`` is below 1.
 
     >>> import securefl
     >>> securefl.column_table([0.0, 5.0, 10.0], lower=0.0, upper=10.0, bins=2)
@@ -101,23 +101,23 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCounts:
-    """Values of a column that are missing, or that count as an end of its range."""
+    """Counts of a column's values that are missing, or that are clipped to an end of its range."""
 
     below: int = 0
-    """Less than the range, negative infinities included."""
+    """Values below the range, including negative infinities."""
     above: int = 0
     infinite: int = 0
-    """Of both."""
+    """Infinite values, both below and above."""
     missing: int = 0
-    """NaN and None: in no moment and no bin."""
+    """NaN and None, which are in no moment and no bin."""
 
     @property
     def outside(self) -> int:
-        """Values that count as an end of the range."""
+        """Number of values that are clipped to an end of the range."""
         return self.below + self.above
 
     def plus(self, other: ColumnCounts) -> ColumnCounts:
-        """The counts of both columns together."""
+        """Return the sum of two counts."""
         return ColumnCounts(
             self.below + other.below,
             self.above + other.above,
@@ -127,7 +127,7 @@ class ColumnCounts:
 
     @property
     def text(self) -> str:
-        """The counts that are not 0, in words; empty if there are none."""
+        """Counts that are not 0, in words; empty if there are none."""
         ends = [f"{n:,} {where}" for n, where in ((self.below, "below"), (self.above, "above")) if n]
         infinite = f", {self.infinite:,} of them infinite" if self.infinite else ""
         outside = f"{' and '.join(ends)} the range{infinite}, counted as its ends" if ends else ""
@@ -135,12 +135,12 @@ class ColumnCounts:
 
 
 def column_counts(values: npt.ArrayLike, lower: float, upper: float) -> ColumnCounts:
-    """Count the values that :func:`column_table` leaves out, or counts as an end of the range.
+    """Count the values that :func:`column_table` leaves out or clips.
 
     Args:
-        values: shape (n,); NaN where a sample has none.
-        lower: end of the range, as the scenario declares it.
-        upper: the other end.
+        values: shape (n,); NaN for a missing value.
+        lower: lower end of the range, as the scenario declares it.
+        upper: upper end.
     """
     found = _numbers(values)
     counted = (found < lower, found > upper, np.isinf(found), np.isnan(found))

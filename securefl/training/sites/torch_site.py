@@ -1,4 +1,4 @@
-"""A site around a torch module and a data loader: the usual loop, or one of your own."""
+"""Site around a torch module and a data loader, with the usual loop or the user's own."""
 
 import hashlib
 import inspect
@@ -30,29 +30,29 @@ PLAIN = local_methods.LocalSgd()
 class TorchSite:
     """Site that trains a torch module on the batches of a loader, which are pairs (inputs, targets).
 
-    Trainable parameters travel, except those in ``personal``. Personal and frozen parameters stay at the site
-    and keep their values from round to round; so do buffers, unless they are averaged.
+    Trainable parameters are sent, except those in ``personal``. Personal and frozen parameters stay at the
+    site and keep their values from round to round; so do buffers, unless they are averaged.
 
     Args:
         model: overwritten in each round, and trained in training mode. If it is in training mode as a whole,
-            modules of it that are in evaluation mode, such as a frozen BatchNorm, stay in that mode.
+            its modules in evaluation mode, such as a frozen BatchNorm, stay in that mode.
         loader: iterated once an epoch. A run is repeatable if the loader draws from torch's default
             generator. A sampler with ``set_epoch`` receives the number of the epoch within the run.
         loss: function of the model's outputs and targets that returns a mean.
         optimiser: function of the parameters; called each round unless ``keep_optimiser``. Not used if
-            ``privacy.unit = "record"``: the server's optimiser makes the step then.
+            ``privacy.unit = "record"``: then the server's optimiser makes the step.
         epochs: passes over ``loader`` per round.
-        personal: names, or patterns such as ``"head.*"``, of parameters that do not travel.
+        personal: names, or patterns such as ``"head.*"``, of parameters that are not sent.
         buffers: floating-point buffers such as BatchNorm's running statistics: ``local`` (Li et al. 2021,
-            FedBN), ``average`` to let them travel, or ``refuse`` a model that has any. Integer buffers, such
-            as counts of batches, always stay.
-        method: ``securefl.FedProx(mu=...)`` or ``securefl.Scaffold()``, whose control variates travel, too.
+            FedBN), ``average`` to send them, or ``refuse`` a model that has any. Integer buffers, such as
+            counts of batches, always stay.
+        method: ``securefl.FedProx(mu=...)`` or ``securefl.Scaffold()``, whose control variates are also sent.
         train: replaces the loop: a function that trains the model and may return metrics.
         evaluate: function of the received model that returns the number of samples and metrics.
         samples: number of samples; the length of ``loader.dataset`` by default.
         keep_optimiser: keep momentum and other state from round to round.
         device: ``cpu``, ``auto`` (a GPU if there is one), ``cuda``, or another device of torch. A GPU
-            computes in full single precision; a training loop of your own may allow TF32.
+            computes in full single precision; your own training loop may allow TF32.
 
     Raises:
         ConfigError: no parameter to train or to send, an unknown number of samples, a pattern without a
@@ -120,9 +120,9 @@ class TorchSite:
         )
         self.samples = loaders.samples_of(loader, samples)
         self.frozen_sha256 = _frozen_reason(self._model)
-        """Of the parameters that are not trained, by name, shape and value, as hex; empty without any."""
+        """SHA-256 of the untrained parameters, by name, shape and value, as hex; empty without any."""
         self.averaged = tuple(self._buffers)
-        """Names of buffers that travel; ``model.averaged`` of the scenario has to cover them."""
+        """Names of buffers that are sent; ``model.averaged`` of the scenario has to cover them."""
 
     @property
     def _trained(self) -> Mapping[str, nn.Parameter]:
@@ -140,23 +140,23 @@ class TorchSite:
 
     @property
     def state_head(self) -> dict[str, Any]:
-        """Entries of the module's ``state_dict`` that do not travel, for the file of the first model."""
+        """Entries of the module's ``state_dict`` that are not sent, for the file of the initial model."""
         return state_head(self._model, [*self._trained, *self._buffers])
 
     @property
     def keeps_nothing(self) -> bool:
-        """True if the site copies the arrays that it receives at once, and never writes to them."""
-        # Who knows what a subclass's own fit does.
+        """True if the site copies the received arrays at once, and never writes to them."""
+        # A subclass may have another fit.
         return type(self) is TorchSite
 
     def parameters(self) -> site.Arrays:
-        """See :class:`securefl.training.sites.site.Site`."""
+        """Return the arrays that are sent; see :class:`securefl.training.sites.site.Site`."""
         return transfer.read_arrays(self._travelling())
 
     def fit(
         self, parameters: site.Arrays, context: site.RoundContext
     ) -> tuple[site.Arrays, int, site.Metrics]:
-        """See :class:`securefl.training.sites.site.Site`."""
+        """Train the model; see :class:`securefl.training.sites.site.Site`."""
         self._load(parameters)
         before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
         try:
@@ -170,10 +170,10 @@ class TorchSite:
         return self.parameters(), self.samples, metrics or {}
 
     def record_steps(self, batch: int, dp: scenario.DpSgd) -> RecordSteps:
-        """Steps on bounded gradients of single examples, in place of ``fit``.
+        """Return steps on bounded gradients of single examples, in place of ``fit``.
 
         Raises:
-            ConfigError: something of this site is trained otherwise, or its examples have no gradients of
+            ConfigError: an option of this site conflicts with them, or its examples have no gradients of
                 their own.
         """
         others = {
@@ -204,12 +204,12 @@ class TorchSite:
         return {**self._trained, **self._buffers, **self._controls}
 
     def _staying(self) -> Mapping[str, torch.Tensor]:
-        """What training changes and the next one begins with."""
+        """Return the tensors that training changes and the next training begins with."""
         travelling = self._travelling()
         return {name: tensor for name, tensor in self._held.changing().items() if name not in travelling}
 
     def _mend(self, before: Mapping[str, torch.Tensor]) -> None:
-        """Of a training that diverged nothing stays: it would spoil every later one."""
+        """Restore the local state after a training that diverged: it would spoil every later one."""
         if not before and not self._keep:
             return
         staying = self._staying()
@@ -227,12 +227,12 @@ class TorchSite:
         transfer.write_arrays(self._travelling(), parameters)
 
     def _descend(self, context: site.RoundContext) -> site.Metrics:
-        """Epochs over the loader; the mean loss of the last one over its samples."""
+        """Train epochs over the loader; return the mean loss of the last one over its samples."""
         if self._loader is None or self._loss is None or self._make is None:
             raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
         if self._optimiser is not None and not _optimises(self._optimiser, steps):
-            # Of parameters that user code has replaced, a kept optimiser would step the old ones.
+            # If user code has replaced parameters, a kept optimiser would step the old ones.
             self._optimiser = None
         optimiser = self._optimiser or self._make(steps)
         self._optimiser = optimiser if self._keep else None
@@ -261,7 +261,7 @@ class TorchSite:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
                 )
-            # Read once an epoch: to read each batch's would wait for a GPU each time.
+            # One read per epoch: a read for each batch would wait for a GPU each time.
             values = torch.stack(losses).to("cpu", torch.float64).tolist()
             weighted = (loss * size for loss, size in zip(values, sizes, strict=True))
             mean = math.fsum(weighted) / max(1, sum(sizes))
@@ -274,7 +274,7 @@ class TorchSite:
         """Return the loss of a batch.
 
         Raises:
-            SiteError: outputs and targets have other shapes, of which torch makes all pairs: it only warns.
+            SiteError: outputs and targets have different shapes, which torch broadcasts with a warning only.
         """
         outputs = self._model(inputs)
         with warnings.catch_warnings():
@@ -305,7 +305,7 @@ def _control(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMethod) -> None:
-    """Refuse an optimiser that the usual loop cannot step.
+    """Check that the usual loop can step an optimiser.
 
     Raises:
         ConfigError: its step needs a closure, or it takes sparse gradients only and the method's corrections
@@ -321,14 +321,14 @@ def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMet
 
 
 def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:
-    """Return True if each parameter that an optimiser steps is one of these; it may leave some out."""
+    """Return True if an optimiser steps only these parameters; it may leave some out."""
     held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
     return held <= {id(weight) for weight in weights}
 
 
 def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
-    """Return the modules that their owner put in evaluation mode within a model in training mode."""
-    # A model that is in evaluation mode as a whole was loaded so, as from_pretrained does.
+    """Return the modules in evaluation mode within a model in training mode."""
+    # A model in evaluation mode as a whole was loaded so, as by from_pretrained.
     return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 

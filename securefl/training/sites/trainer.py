@@ -1,4 +1,4 @@
-"""A site of one's own as a party's local training: what it is given, and checks of what it returns."""
+"""Users' site as a party's local training: its arguments, and checks of its results."""
 
 import inspect
 import numbers
@@ -27,10 +27,10 @@ ResultT = TypeVar("ResultT")
 
 
 class SiteEvaluated(NamedTuple):
-    """A site's evaluation of the model that it received."""
+    """A site's evaluation of the received model."""
 
     received: Metrics | None
-    """Its numbers by name; None if the site does not evaluate, or failed to."""
+    """Numbers by name; None if the site does not evaluate, or failed to."""
     said: F64 | None
     """Declared metrics as words f64 ``(w,)``, zeros if they cannot be counted; None if none are declared."""
     notes: tuple[str, ...] = ()
@@ -38,34 +38,34 @@ class SiteEvaluated(NamedTuple):
 
 
 class SiteFit(NamedTuple):
-    """What came of one training."""
+    """Result of one training."""
 
     update: F64
     """f64 ``(d,)``, finite."""
     samples: int
     metrics: Metrics
     received: Metrics | None
-    """Metrics of the model that it began with; None where the site does not evaluate."""
+    """Metrics of the received model; None if the site does not evaluate."""
     said: F64 | None = None
-    """Those that the scenario declares, as words f64 ``(w,)``; None where it declares none."""
+    """Declared metrics as words f64 ``(w,)``; None if none are declared."""
     notes: tuple[str, ...] = ()
     """Reasons why metrics were dropped, a line each."""
 
 
 class SiteTrainer:
-    """Trains at a site, as :class:`securefl.training.rounds.ShardTrainer` trains on a shard.
+    """Training at a site, with the interface of :class:`securefl.training.rounds.ShardTrainer`.
 
     Args:
         site: called from one thread at a time.
         layout: of the vector.
-        planned: rounds of the run at most.
+        planned: largest number of rounds of the run.
         log: the site's own.
         evaluation: metrics that the scenario declares.
         training: with ``dp_sgd`` the library steps on the site's records, and ``fit`` is not called.
 
     Raises:
-        ConfigError: metrics are declared, and the site does not evaluate; or records are to be hidden at a
-            site that trains as it likes.
+        ConfigError: metrics are declared, and the site does not evaluate; or record-level privacy is required
+            of a site with its own training.
     """
 
     def __init__(
@@ -97,20 +97,20 @@ class SiteTrainer:
     def update(
         self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None = None
     ) -> F64:
-        """The update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
+        """Return the update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
 
-        With metrics it goes on with what the site says of ``params``: f64 ``(d + w,)``.
+        If metrics are declared, the words of the site's evaluation of ``params`` follow: f64 ``(d + w,)``.
 
         Args:
-            round_: the round's number.
-            params: its model.
-            carry: what momentum of hidden records goes on from; None elsewhere.
+            round_: number of the round.
+            params: model of the round.
+            carry: start of per-example momentum with record-level privacy; None otherwise.
             entropy: of this update; the site gets a seed from it.
-            samples: how many the site uses at most.
+            samples: limit on the samples that the site uses.
 
         Raises:
-            SiteError: the site raised an exception of any class, or returned something that cannot be used;
-                one line, naming the exception, the array or the number.
+            SiteError: the site raised an exception of any class, or returned an unusable result; one line
+                that names the exception, the array or the number.
             UsageError: a bug of ours.
         """
         if carry is not None and self._steps is None:
@@ -131,14 +131,14 @@ class SiteTrainer:
         return found.update if found.said is None else np.concatenate((found.update, found.said))
 
     def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
-        """One evaluation, where the site has it, and one training from ``params``, f32 ``(d,)``.
+        """Evaluate, if the site can, and train once from ``params``, f32 ``(d,)``.
 
         An evaluation or a metric that fails costs metrics only, not the training.
 
         Args:
             params: of the round's model.
-            context: what the site is told of the round.
-            entropy: of this update: batches of records that are hidden are drawn from it.
+            context: the site's context of the round.
+            entropy: of this update; with record-level privacy, source of the batches.
             carry: as for :meth:`update`.
 
         Raises:
@@ -155,7 +155,7 @@ class SiteTrainer:
         return SiteFit(update, used, metrics, judged.received, judged.said, (*judged.notes, *notes))
 
     def _named_parameters(self, params: F32) -> dict[str, F32]:
-        """The model by name, as a model file holds it."""
+        """Return the model by name, as in a model file."""
         return server_optimisers.prepare_arrays(self._given(params))
 
     def _step(self, steps: transfer.RecordSteps, params: F32, carry: F64 | None, entropy: Entropy) -> SiteFit:
@@ -164,7 +164,7 @@ class SiteTrainer:
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
     def _judge(self, params: F32, context: RoundContext) -> SiteEvaluated:
-        """The site's evaluation of the model that it got; an empty one with a note if it fails."""
+        """Return the site's evaluation of the received model; an empty one with a note if it fails."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
             return SiteEvaluated(None, None)
@@ -174,7 +174,7 @@ class SiteTrainer:
                 samples, found = _evaluation_of(
                     _await_result(evaluate(self._named_parameters(params), context))
                 )
-            # Tables are for metrics that are declared; the log has numbers.
+            # Tables are for declared metrics; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
         except BaseException as error:
@@ -185,7 +185,7 @@ class SiteTrainer:
             said = said_by(self._evaluation, samples, found)
             return SiteEvaluated(received, said, (*notes, *beyond_range(self._evaluation, received)))
         except BaseException as error:
-            # One sample count stands for all metrics: with a single one missing, its mean would be wrong.
+            # One sample count applies to all metrics: if one is missing, its mean would be wrong.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
     def _fit(self, params: F32, context: RoundContext) -> tuple[F64, int, Metrics, tuple[str, ...]]:
@@ -211,13 +211,13 @@ class SiteTrainer:
 
 
 def _site_error(error: BaseException) -> SiteError:
-    """What a site raised, in one line.
+    """Return a site's exception as one line.
 
-    Of any class: UsageError, StopIteration and CancelledError have a meaning of their own here, and others
-    would end the party. What a site returns may raise, too, as it is read.
+    Exceptions of any class: UsageError, StopIteration and CancelledError have a meaning of their own here,
+    and others would end the party. Reading a site's result may also raise.
 
     Raises:
-        KeyboardInterrupt: that is the user's.
+        KeyboardInterrupt: the user interrupted the run.
     """
     if isinstance(error, SiteError):
         return error
@@ -241,7 +241,7 @@ def _await_result(result: ResultT | Awaitable[ResultT]) -> ResultT:
 
 
 def _evaluation_of(result: object) -> tuple[object, Mapping[str, Any]]:
-    """Samples and metrics that evaluate returned."""
+    """Return samples and metrics of an evaluation."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
     samples, found = result
@@ -251,7 +251,7 @@ def _evaluation_of(result: object) -> tuple[object, Mapping[str, Any]]:
 
 
 def _metrics(found: Any, who: str) -> tuple[Metrics, tuple[str, ...]]:
-    """Metrics that are numbers, and a note on each that is not."""
+    """Return the metrics that are numbers, and a note on each other one."""
     if not isinstance(found, Mapping):
         raise SiteError(_no_mapping(found, who))
     kept, notes = dict[str, float](), list[str]()
@@ -264,7 +264,7 @@ def _metrics(found: Any, who: str) -> tuple[Metrics, tuple[str, ...]]:
 
 
 def _number(name: object, value: Any, who: str) -> float:
-    """One metric; a truth value is none."""
+    """Return one metric as a float; truth values are rejected."""
     is_truth = isinstance(value, bool | np.bool_)
     if is_truth or not (isinstance(value, numbers.Real) or _is_scalar(value)):
         raise SiteError(f"{who} returned the metric {name} = {value!r}, expected a number")
@@ -280,7 +280,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether it is an array or a tensor of one real number, as losses often are."""
+    """Return True for an array or a tensor of one real number, as losses often are."""
     return getattr(value, "ndim", None) == 0 and not isinstance(value.item(), bool | complex | str | bytes)
 
 

@@ -20,9 +20,9 @@ from securefl.training.sites.site import Arrays
 
 
 def read_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """Return copies of the tensors as arrays of their shapes: f64 of f64, f32 of f32 and of half precision.
+    """Return copies of the tensors as arrays of their shapes: f64 of f64, f32 of f32 and half precision.
 
-    Tensors of one GPU travel as one vector: a transfer for each of them would wait for the GPU each time.
+    Tensors of one GPU are copied as one vector: a transfer for each of them would wait for the GPU each time.
     """
     wide = any(tensor.dtype == torch.float64 for tensor in tensors.values())
     if wide or not _are_on_one_gpu(tensors):
@@ -45,7 +45,7 @@ def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
 
     Args:
         tensors: their names are among those of ``arrays``.
-        arrays: of the tensors' shapes; not changed, and not kept.
+        arrays: of the tensors' shapes; neither changed nor kept.
 
     Raises:
         SiteError: a number is beyond the range of the tensor's dtype.
@@ -63,7 +63,7 @@ def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
             return
         for name, tensor in tensors.items():
             if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-                # In one pass, and for read-only arrays too, which from_numpy refuses.
+                # In one pass, also for read-only arrays, which from_numpy does not accept.
                 np.copyto(tensor.detach().numpy(), arrays[name])
             else:
                 tensor.copy_(torch.from_numpy(np.array(arrays[name])))
@@ -77,7 +77,7 @@ def _check_fits(name: str, dtype: torch.dtype, array: Any) -> None:
 
 
 def all_finite(tensors: Mapping[str, torch.Tensor]) -> dict[str, bool]:
-    """Return for each tensor whether all its numbers are finite; reads a GPU once."""
+    """Return for each tensor True if all its numbers are finite; reads a GPU once."""
     if not tensors:
         return {}
     found = [tensor.isfinite().all() for tensor in tensors.values()]
@@ -92,21 +92,21 @@ def _are_on_one_gpu(tensors: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _ends(tensors: Mapping[str, torch.Tensor]) -> list[int]:
-    """Where each tensor but the last ends in their concatenation."""
+    """Return the end of each tensor but the last in their concatenation."""
     ends: list[int] = np.cumsum([tensor.numel() for tensor in tensors.values()])[:-1].tolist()
     return ends
 
 
 class RecordSteps:
-    """One step a round on bounded gradients of single examples, as ``DpSgdTrainer`` makes on a shard.
+    """One step a round on bounded gradients of single examples, like ``DpSgdTrainer`` on a shard.
 
     Args:
-        model: overwritten in each call.
+        model: each call overwrites it.
         dataset: map-style, of pairs (input, target); each item is a record.
-        loss: of outputs and targets; it sees one example at a time.
+        loss: of outputs and targets; called with one example at a time.
         batch: expected size of a batch.
         dp: sampler, bound and momentum.
-        device: where ``model`` computes.
+        device: of ``model``.
 
     Raises:
         ConfigError: fewer records than a batch, no examples by number, or a model that mixes them.
@@ -126,21 +126,21 @@ class RecordSteps:
 
     @property
     def failed(self) -> int:
-        """Examples of the last batch on which data set, model or loss raised."""
+        """Number of examples of the last batch on which data set, model or loss raised an exception."""
         return self._step.failed
 
     def step(
         self, parameters: Mapping[str, F32], carry: Mapping[str, F64] | None, entropy: Entropy
     ) -> dict[str, F64]:
-        """Minus the sum of bounded gradients over the expected size of the batch, by parameter.
+        """Return minus the sum of bounded gradients over the expected size of the batch, by parameter.
 
         Args:
             parameters: of the round's model.
-            carry: what momentum goes on from, of the same names; None for zeros.
-            entropy: of this update. What is drawn of it must stay secret.
+            carry: start of per-example momentum, of the same names; None for zeros.
+            entropy: of this update. Values drawn from it must stay secret.
 
         Raises:
-            TrainingDivergedError: the parameters are beyond repair, whatever the records are.
+            TrainingDivergedError: training has diverged at the parameters, independently of the records.
         """
         rows = dpsgd.draw_batch(self._dp.sampler, self._records, self._batch, dpsgd.batch_entropy(entropy))
         with models.seed_torch(int.from_bytes(entropy.child("module").draw(8), "big"), self._device):
@@ -151,7 +151,7 @@ class RecordSteps:
         return self._named_arrays(update)
 
     def _vector(self, arrays: Mapping[str, Any]) -> Any:
-        """In the order of the model's parameters, which that of a federation need not be."""
+        """Return a vector in the order of the model's parameters, which may differ from the federation's."""
         return np.concatenate([np.ravel(arrays[name]) for name in self._shapes])
 
     def _named_arrays(self, vector: F64) -> dict[str, F64]:
@@ -163,10 +163,10 @@ class RecordSteps:
 
 
 def record_steps(site: object, batch: int, dp: scenario.DpSgd) -> RecordSteps:
-    """The steps of a site where single records are hidden.
+    """Return the steps of a site with record-level privacy.
 
     Raises:
-        ConfigError: its training is its own, so that nobody can say what a record does to an update.
+        ConfigError: the site has its own training, which does not bound a record's influence.
     """
     make = getattr(site, "record_steps", None)
     if make is None:

@@ -1,1 +1,1 @@
-"""Partitions: each is one file, which holds its table and its function; the file's name is its ``type``."""
+"""Partitions, one file each with its table and its function; the file's name is its ``type``."""

@@ -1,4 +1,4 @@
-"""Class shares from a symmetric Dirichlet distribution."""
+"""Partition by class shares from a symmetric Dirichlet distribution."""
 
 import numpy as np
 
@@ -12,15 +12,14 @@ class Dirichlet(scenario.Partition, tag="dirichlet", frozen=True, kw_only=True):
 
     by_label = True
     alpha: scenario.PositiveReal
-    """Concentration; a small one is uneven."""
+    """Concentration; a small value is uneven."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        """Equal sizes; each party draws its class mix q ~ Dir(alpha) and samples from q without replacement.
+        """Split evenly: each party draws its class mix q ~ Dir(alpha) and samples from q.
 
         Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
-        Classification" (arXiv 1909.06335), section 3, with a uniform prior. A class that runs out is left out
-        of the mixes after it, so the parties served last follow their mix least; the order of service is
-        random.
+        Classification" (arXiv 1909.06335), section 3, with a uniform prior. An exhausted class is left out of
+        later mixes, so the parties served last follow their mix least; the order of service is random.
         """
         classes = np.unique(labels)
         stock = [rng.permutation(np.flatnonzero(labels == label)) for label in classes]

@@ -1,4 +1,4 @@
-"""Even split: the same distribution for everybody."""
+"""Even split: the same distribution for all parties."""
 
 import numpy as np
 

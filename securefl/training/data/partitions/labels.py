@@ -1,4 +1,4 @@
-"""Few classes per party."""
+"""Partition with few classes per party."""
 
 import numpy as np
 
@@ -16,9 +16,9 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
     """Classes per party."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        """Each party gets ``labels`` classes, each class about equally many holders; a class is split evenly.
+        """Give each party ``labels`` classes and each class about equally many holders; split classes evenly.
 
-        Classes that nobody holds (``parties * labels`` below the number of classes) stay unused.
+        Classes without holders (``parties * labels`` below the number of classes) stay unused.
         """
         classes = np.unique(labels)
         if self.labels > len(classes):
@@ -30,7 +30,8 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
         holders: list[list[int]] = [[] for _ in classes]
         taken = np.zeros(len(classes), dtype=np.int64)
         for party in range(parties):
-            # The least taken classes first, ties at random: holders per class then differ by at most one.
+            # Classes with the fewest holders first, ties at random: holders per class then differ by at most
+            # one.
             for column in np.lexsort((rng.random(len(classes)), taken))[: self.labels]:
                 holders[column].append(party)
                 taken[column] += 1
@@ -40,7 +41,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
             if not members:
                 continue
             samples = rng.permutation(np.flatnonzero(labels == label))
-            # The larger pieces go to those who have least so far.
+            # The larger pieces go to the members with the fewest samples so far.
             poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
             for member, piece in zip(
                 poorest, partition.cut(samples, partition.even_sizes(len(samples), len(members))), strict=True

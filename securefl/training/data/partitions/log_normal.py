@@ -1,4 +1,4 @@
-"""Sample counts in proportion to log-normal draws."""
+"""Partition with sample counts in proportion to log-normal draws."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True)
     """Sample counts proportional to log-normal draws; every party keeps at least one sample."""
 
     sigma: scenario.PositiveReal = 1.0
-    """Deviation of the logarithm."""
+    """Standard deviation of the logarithm."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         # The mean of the logarithms would scale all draws alike and cancel in the proportions.
@@ -20,6 +20,6 @@ class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True)
 
 
 def _log_normal_sizes(total: int, parties: int, sigma: float, rng: np.random.Generator) -> I64:
-    """One sample each, the rest in proportion to exp(sigma z), z ~ N(0, 1), by largest remainders."""
+    """Return 1 each, plus the rest in proportion to exp(sigma z), z ~ N(0, 1), by largest remainders."""
     exponents = sigma * rng.standard_normal(parties)
     return 1 + partition.largest_remainders(total - parties, np.exp(exponents - exponents.max()))

@@ -1,4 +1,4 @@
-"""Multinomial sample counts by Dirichlet shares."""
+"""Partition with multinomial sample counts by Dirichlet shares."""
 
 from typing import Annotated
 
@@ -12,16 +12,16 @@ from securefl.training.data.partition import cut
 
 
 class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=True, kw_only=True):
-    """Sample counts multinomial, by shares from a Dirichlet distribution with log-normal parameters.
+    """Sample counts are multinomial, by shares from a Dirichlet distribution with log-normal parameters.
 
-    Portnoy et al. 2022, section 3.1.1, as the authors' code has it: ``drawn`` clients, of which those without
-    samples are dropped. The ``parties`` largest remain; a party that would have none gets one sample.
+    Portnoy et al. 2022, section 3.1.1, as in the authors' code: ``drawn`` clients, without those that have no
+    samples. The ``parties`` largest remain; a party that would have none gets one sample.
     """
 
     mu: Annotated[float, Meta(ge=-20, le=20)] = 1.5
     """Mean of the logarithm of the parameters."""
     sigma: Annotated[float, Meta(gt=0, le=20)] = 3.45
-    """Deviation of that logarithm."""
+    """Standard deviation of that logarithm."""
     drawn: scenario.Positive = 100
     """Number of drawn clients."""
 
@@ -31,7 +31,7 @@ class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=
 
 
 def _multinomial_sizes(total: int, parties: int, config: LogNormalDirichlet, rng: np.random.Generator) -> I64:
-    """The ``parties`` largest of the drawn sizes, in the order of the draw; the largest has the rest, too."""
+    """Return the ``parties`` largest drawn sizes, in the order of the draw; the largest gets the rest."""
     if parties > config.drawn:
         raise ConfigError(
             "data.partition.drawn",

@@ -1,4 +1,4 @@
-"""One speaking role per party."""
+"""Partition with one speaking role per party."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from securefl.base.errors import ConfigError
 
 
 class ByRole(scenario.Partition, tag="roles", frozen=True, kw_only=True):
-    """One speaking role of a text for each party, the first roles with enough text (``shakespeare`` only)."""
+    """One speaking role for each party, from the first roles with enough text (``shakespeare`` only)."""
 
     by_role = True
 

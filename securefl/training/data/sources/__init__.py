@@ -1,1 +1,1 @@
-"""Kinds of data of one's own: each is one file, ``<scheme>_files.py``, with a function ``source``."""
+"""Kinds of users' data: each is one file, ``<scheme>_files.py``, with a function ``source``."""

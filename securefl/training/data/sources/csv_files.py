@@ -1,4 +1,4 @@
-"""``csv:PATH``: a table, its columns declared by the scenario; or a folder of train.csv and test.csv."""
+"""``csv:PATH``: a table whose columns the scenario declares; or a folder of train.csv and test.csv."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from securefl.training.data.table_source import TableSource
 
 
 def source(place: Path, config: scenario.Data) -> TableSource:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     delimiter = config.table.delimiter if config.table else ","
 
     def read(path: Path, names: tuple[str, ...]) -> Cells:

@@ -8,7 +8,7 @@ from securefl.training.data.source import Half, Labelled, SampleSource
 
 
 class PictureFolder(SampleSource):
-    """Pictures u8 ``(n, channels, height, width)``; a class is called what its folder is called."""
+    """Pictures u8 ``(n, channels, height, width)``; the folders' names are the classes."""
 
     noun = "pictures"
     divided = False
@@ -18,11 +18,11 @@ class PictureFolder(SampleSource):
         self.name, self.title = str(path), path.resolve().name or "folder"
 
     def read(self, _half: Half) -> Labelled:
-        """See :class:`SampleSource`."""
+        """Read the pictures; see :class:`SampleSource`."""
         found = pictures_in(self.path, self.config.images, self.config.classes)
         return Labelled(found.x, found.y, self.name, self.name, found.classes)
 
 
 def source(place: Path, config: scenario.Data) -> PictureFolder:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     return PictureFolder(place, config)

@@ -1,4 +1,4 @@
-"""``module:function``: what a function of one's own returns, checked as if a stranger had written it."""
+"""``module:function``: samples that a user's function returns; they are checked like untrusted data."""
 
 import operator
 from functools import cached_property
@@ -20,18 +20,18 @@ _NAMES = {4: ("x_train", "y_train", "x_test", "y_test"), 2: ("x", "y")}
 
 
 class OwnFunction(SampleSource):
-    """Called once, without arguments."""
+    """User's function, called once without arguments."""
 
     def __init__(self, name: str) -> None:
         self.name, self.title = name, name.rpartition(":")[2]
 
     @cached_property
     def divided(self) -> bool:  # type: ignore[override]
-        """Whether it returned two halves."""
+        """True if it returned two halves."""
         return "x_train" in self._arrays
 
     def read(self, half: Half) -> Labelled:
-        """See :class:`SampleSource`."""
+        """Return a half of the function's result; see :class:`SampleSource`."""
         x, y = ("x", "y") if half == "all" else (f"x_{half}", f"y_{half}")
         return Labelled(self._arrays[x], self._arrays[y], f"{self.name}[{x}]", f"{self.name}[{y}]")
 
@@ -57,12 +57,12 @@ class OwnFunction(SampleSource):
             if isinstance(found, np.ndarray) or (hasattr(found, "__getitem__") and not _is_plain(found)):
                 return (found,)
             return tuple(found)
-        except (Exception, SystemExit) as error:  # whatever the user's function raises
+        except (Exception, SystemExit) as error:  # any exception of the user's function
             reason = f"{self.name} failed: {type(error).__name__}: {error}"
             raise ConfigError("data.set", reason, "call the function in Python for the traceback") from error
 
     def _items(self, parts: tuple[Any, ...], index: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """All samples and labels of one data set."""
+        """Return all samples and labels of one data set."""
         dataset, samples, labels = parts[index], [], []
         which = self.name if len(parts) == 1 else f"{self.name}, {('train', 'test')[index]}"
         for number in range(len(dataset)):
@@ -70,7 +70,7 @@ class OwnFunction(SampleSource):
             try:
                 item = dataset[number]
                 x, y = item
-            except (Exception, SystemExit) as error:  # whatever the user's data set raises
+            except (Exception, SystemExit) as error:  # any exception of the user's data set
                 reason = f"is not a pair of sample and label: {type(error).__name__}: {error}"
                 raise ConfigError(where, reason, "return (sample, label)") from error
             samples.append(_sample(x, where))
@@ -113,5 +113,5 @@ def _is_plain(found: Any) -> bool:
 
 
 def source(place: Path, _config: Data) -> OwnFunction:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     return OwnFunction(str(place))

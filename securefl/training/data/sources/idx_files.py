@@ -1,4 +1,4 @@
-"""``idx:DIR``: a folder with pictures of one's own in the four files of MNIST."""
+"""``idx:DIR``: a folder with a user's pictures in the four files of MNIST."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ class IdxFolder(SampleSource):
         self.folder, self.name, self.title = folder, str(folder), folder.resolve().name or "idx"
 
     def read(self, half: Half) -> Labelled:
-        """See :class:`SampleSource`."""
+        """Read the pictures and labels; see :class:`SampleSource`."""
         if not self.folder.is_dir():
             raise ConfigError(self.name, "is not a folder", "name one with MNIST's four files (docs/data.md)")
         images, labels = self._file(half, "images", 3), self._file(half, "labels", 1)
@@ -27,7 +27,7 @@ class IdxFolder(SampleSource):
         return Labelled(x, y, str(images), str(labels))
 
     def _file(self, half: Half, what: str, dimensions: int) -> Path:
-        """The one file of this name; a hyphen, a dot and packing are matters of taste."""
+        """Return the only file of this name, with a hyphen or a dot, packed or not."""
         stems = [f"{stem}-{what}" for stem in _STEMS[half]]
         names = [
             f"{stem}{dot}idx{dimensions}-ubyte{gz}" for stem in stems for dot in "-." for gz in ("", ".gz")
@@ -42,5 +42,5 @@ class IdxFolder(SampleSource):
 
 
 def source(place: Path, _config: scenario.Data) -> IdxFolder:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     return IdxFolder(place)

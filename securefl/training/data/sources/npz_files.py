@@ -10,7 +10,7 @@ from securefl.training.data.source import Half, Labelled, SampleSource
 
 
 class NpzFile(SampleSource):
-    """One archive. A party's needs no test half, and the server's no training half."""
+    """One archive. A party's archive needs no test half, the server's no training half."""
 
     divided = True
 
@@ -28,7 +28,7 @@ class NpzFile(SampleSource):
         return self.path if "x" in names else None
 
     def read(self, half: Half) -> Labelled:
-        """See :class:`SampleSource`."""
+        """Read a half of the archive; see :class:`SampleSource`."""
         x, y = f"x_{half}", f"y_{half}"
         has_classes = "classes" in npz.names_in(self.path)
         arrays = npz.read_npz(self.path, (x, y, "classes") if has_classes else (x, y))
@@ -48,5 +48,5 @@ class NpzFile(SampleSource):
 
 
 def source(place: Path, _config: scenario.Data) -> NpzFile:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     return NpzFile(place)

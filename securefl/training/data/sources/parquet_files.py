@@ -1,4 +1,4 @@
-"""``parquet:PATH``: as ``csv:PATH``, of Parquet files."""
+"""``parquet:PATH``: like ``csv:PATH``, for Parquet files."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ from securefl.training.data.table_source import TableSource
 
 
 def source(place: Path, config: scenario.Data) -> TableSource:
-    """See :mod:`securefl.training.data.sources`."""
+    """Return the source; see :mod:`securefl.training.data.sources`."""
     return TableSource(place, config, parquet_cells.PARQUET, parquet_cells.read_parquet)

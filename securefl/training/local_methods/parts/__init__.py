@@ -1,1 +1,1 @@
-"""One local method a file; the file's name is its ``type``. No file imports torch."""
+"""Local methods, one file each; the file's name is its ``type``. No file imports torch."""

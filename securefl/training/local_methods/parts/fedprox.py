@@ -1,4 +1,4 @@
-"""FedProx: a pull back to the round's model."""
+"""FedProx: proximal term towards the round's model."""
 
 from securefl import scenario
 
@@ -14,7 +14,7 @@ class FedProx(scenario.LocalMethod, tag="fedprox", frozen=True, kw_only=True):
     """
 
     mu: scenario.PositiveReal
-    """Factor of the proximal term: the gradient has ``mu`` (weight - the round's weight) added."""
+    """Factor of the proximal term, which adds ``mu`` (weight - the round's weight) to the gradient."""
 
     def correct(
         self,

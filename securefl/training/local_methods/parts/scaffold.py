@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates against the drift of parties whose data differ."""
+"""SCAFFOLD: control variates against the drift of parties with different data."""
 
 from typing import ClassVar
 
@@ -9,14 +9,14 @@ class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
     """SCAFFOLD: add c - c_i to each gradient: the mean gradient of all parties minus the party's own.
 
     In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), the mean of the K gradients before their
-    correction. A party stores that mean here, for any local optimiser.
+    correction. Here a party stores that mean, for any local optimiser.
 
     In the source a party sends c_i+ - c_i, so that c stays the mean of all c_i; an upload that is lost or
-    left out by the rule breaks that for good. Here a party sends ``share`` (c_i+ - c). With all parties
-    present and ``share`` 1 these are the same numbers, and c stays a mean of gradients after any loss.
+    left out by the rule breaks that permanently. Here a party sends ``share`` (c_i+ - c). With all parties
+    present and ``share`` 1 the numbers are equal, and c stays a mean of gradients after any loss.
 
-    Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning"
-    (arXiv 1910.06378), algorithm 1.
+    Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning" (arXiv
+    1910.06378), algorithm 1.
 
     >>> import securefl
     >>> securefl.Scaffold().correct(slope=1.0, weight=3.0, begun=1.0, shift=0.25)

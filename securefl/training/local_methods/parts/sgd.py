@@ -1,10 +1,10 @@
-"""Plain SGD, as FedAvg has it."""
+"""Plain SGD, as in FedAvg."""
 
 from securefl import scenario
 
 
 class LocalSgd(scenario.LocalMethod, tag="sgd", frozen=True, kw_only=True):
-    """Gradients as they are (McMahan et al. 2017)."""
+    """Uncorrected gradients (McMahan et al. 2017)."""
 
     @property
     def plain(self) -> bool:

@@ -1,1 +1,1 @@
-"""Models: each is one file, its name the ``type``. Tables load no torch, so ``build`` imports it."""
+"""Models, one file each; the file's name is its ``type``. Tables load no torch, so ``build`` imports it."""

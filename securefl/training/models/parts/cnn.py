@@ -1,4 +1,4 @@
-"""Two convolutions."""
+"""Convolutional network of two convolutions."""
 
 from securefl import scenario
 from securefl.base.errors import ConfigError
@@ -15,7 +15,7 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
     """Width of the first dense layer."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """conv5x5 - ReLU - maxpool2, twice, then dense - ReLU - dense: as McMahan et al. 2017, section 3."""
+        """Build conv5x5 - ReLU - maxpool2, twice, dense - ReLU - dense (McMahan et al. 2017, section 3)."""
         from torch import nn
 
         from securefl.training.models.layers import Images, check_image, dense

@@ -1,4 +1,4 @@
-"""Convolutions with group normalisation."""
+"""Convolutional network with group normalisation."""
 
 from securefl import scenario
 from securefl.base.errors import ConfigError
@@ -7,8 +7,8 @@ from securefl.base.errors import ConfigError
 class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=True):
     """Convolutions, each with group normalisation, a pool to ``pool`` x ``pool``, two dense layers.
 
-    Group normalisation goes by one sample at a time, so that each has a gradient of its own. It has no
-    parameters here. The defaults are the network of Xiang et al. 2023, Table 7.
+    Group normalisation treats each sample alone, so that each has its own gradient. Here it has no
+    parameters. The defaults are the network of Xiang et al. 2023, Table 7.
     """
 
     class_biases = True
@@ -26,9 +26,9 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
     """Function between layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """Conv - activation - GroupNorm for each of ``channels``, mean pool, dense - activation - dense.
+        """Build conv - activation - GroupNorm, repeated, mean pool, dense - activation - dense.
 
-        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding; the norms have no parameters:
+        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding. The norms have no parameters:
         with them the network on MNIST would have 21,898 parameters, and the paper counts 21,802.
         """
         from torch import nn
@@ -39,7 +39,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
             raise ConfigError("model.channels", "needs one number per convolution", "as in [16, 16, 16]")
         colours, height, width = check_image(input_shape, "group-norm-cnn", 2)
         lost = len(self.channels) * (self.kernel - 1)
-        # Two pixels each way: a group of one value would be normalised to 0, whatever it is.
+        # Two pixels each way: a group of one value would always be normalised to 0.
         if min(height, width) - lost < max(2, self.pool):
             raise ConfigError(
                 "model.channels",

@@ -1,4 +1,4 @@
-"""Next characters by an LSTM."""
+"""LSTM for next characters."""
 
 from securefl import scenario
 

@@ -1,4 +1,4 @@
-"""Residual blocks of convolutions."""
+"""Convolutional network with residual blocks."""
 
 from securefl import scenario
 
@@ -22,10 +22,10 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
     """Function between layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """conv3x3 - activation - GroupNorm, ``blocks`` blocks, mean over pixels, dense - activation - dense.
+        """Build conv - activation - GroupNorm, blocks, mean over pixels, dense - activation - dense.
 
-        The text of Xiang et al. 2023 says of its network for Colorectal only that there is "a residual
-        connection" and that it has 33,736 parameters; the layers are those that their published code has.
+        Convolutions are 3x3. The text of Xiang et al. 2023 states about its network for Colorectal only "a
+        residual connection" and 33,736 parameters; the layers are those of their published code.
         """
         from torch import nn
 

@@ -1,11 +1,11 @@
-"""The model of a round that asks for statistics: one number, which nobody trains."""
+"""Model of a round for statistics: one number that no party trains."""
 
 from typing import ClassVar
 
 from securefl import scenario
 
 NAME = "statistics"
-"""Of the number."""
+"""Name of the number."""
 
 
 class StatisticsOnly(scenario.Model, tag="statistics", frozen=True, kw_only=True):

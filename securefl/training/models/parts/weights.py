@@ -1,4 +1,4 @@
-"""Named arrays from a file: the start of what sites of your own train."""
+"""Named arrays from a file: the initial parameters of users' sites."""
 
 from typing import Annotated, ClassVar
 
@@ -18,11 +18,11 @@ class SiteWeights(scenario.Model, tag="weights", frozen=True, kw_only=True):
     """Digest of the file. A process with another file is refused at once; if empty, at the first hello."""
 
     frozen_sha256: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    """Digest of the parameters that sites have and do not train, such as the base under adapters. Empty: not
-    compared."""
+    """Digest of the parameters that sites have and do not train, such as the base under adapters. Empty:
+    not compared."""
 
     averaged: tuple[Annotated[str, Meta(min_length=1)], ...] = ("*running_mean", "*running_var")
-    """Patterns of the names of buffers that are sent: the server averages them, whatever its optimiser."""
+    """Name patterns of buffers that are sent; the server averages them with any optimiser."""
 
     @property
     def first_file(self) -> str:

@@ -1,4 +1,4 @@
-"""The first model of a federation from what makes an app's model: a torch module, or arrays by name."""
+"""Initial model of a federation from the maker of an app's model: a torch module, or arrays by name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from .offer import Refused
 
 MOST_LOCAL = 100_000
-"""Numbers that stay at the sites: they are text in the file's head."""
+"""Largest number of values that stay at the sites; they are text in the file's head."""
 
 
 class AppModel:
-    """Stands for a site where only parameters are asked for.
+    """Substitute for a site that is asked for parameters only.
 
     Args:
         arrays: by name, in the app's order.
-        patterns: of names that do not travel; integers never do.
+        patterns: of names that are not sent; integers never are.
 
     Raises:
-        Refused: nothing travels, too much stays, or a pattern fits nothing.
+        Refused: no array is sent, too many numbers stay, or a pattern matches no name.
     """
 
     samples = 1
@@ -53,17 +53,18 @@ class AppModel:
         self.state_head = {"order": list(arrays), "local": local}
 
     def parameters(self) -> dict[str, Any]:
-        """What travels."""
+        """Return the arrays that are sent."""
         return self._travelling
 
 
 def first_model(named: Any, party: str, patterns: tuple[str, ...]) -> Any:
-    """The first model that ``named`` is or makes; a site as it is.
+    """Return the initial model that ``named`` is or makes; a site is returned unchanged.
 
     Args:
-        named: a site's maker, or a module, arrays by name or in a list, or what makes these of no arguments.
-        party: for the maker of a site.
-        patterns: of names that do not travel.
+        named: a maker of sites, a module, arrays by name or in a list, or a function without arguments that
+            returns these.
+        party: argument for a maker of sites.
+        patterns: of names that are not sent.
 
     Raises:
         Refused: it makes something else.
@@ -82,10 +83,10 @@ def first_model(named: Any, party: str, patterns: tuple[str, ...]) -> Any:
 
 
 def array_of(value: Any, name: str) -> Any:
-    """An array or a torch tensor, bfloat16 included, as an array of numbers.
+    """Return an array or a torch tensor, bfloat16 included, as an array of numbers.
 
     Raises:
-        Refused: it is no such.
+        Refused: it is neither.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu()

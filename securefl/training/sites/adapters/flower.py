@@ -1,6 +1,6 @@
-"""A Flower ``ClientApp`` as a site: its handlers of messages, or its ``client_fn``, in Flower's own records.
+"""Flower ``ClientApp`` as a site: its message handlers, or its ``client_fn``, with Flower's own records.
 
-Written against flwr 1.41.
+Written for flwr 1.41.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 try:
     import tomllib
-except ImportError:  # Python 3.10; flwr needs it, too
+except ImportError:  # Python 3.10; flwr also needs it
     import tomli as tomllib  # type: ignore[import-not-found,no-redef,unused-ignore]
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Metadata, RecordDict
@@ -22,24 +22,24 @@ from .kept import AppArrays
 from .offer import Given, Refused, samples_of
 
 COUNT = "num-examples"
-"""The metric by which Flower's strategies weigh replies, unless told otherwise."""
+"""Metric by which Flower's strategies weight replies by default."""
 _OK = 0
 _NO_EVALUATE = 4
 """Status codes of older clients, as in flwr.common.Code."""
 
 
 class FlowerSite:
-    """Asks an app to train and to evaluate, as a Flower server would.
+    """Site that calls an app to train and to evaluate, as a Flower server would.
 
     ``Context.state`` is kept from round to round, as long as the process lives.
 
     Args:
         app: a ClientApp.
-        module: where it was found; ``samples`` and, above it, ``pyproject.toml`` are looked for there.
-        given: the first model, and the party's place.
+        module: the app's module; it has ``samples`` and, above it, ``pyproject.toml``.
+        given: the initial model, and the party's index.
 
     Raises:
-        Refused: the app has mods, or no training, or nobody says how many samples there are.
+        Refused: the app has mods, or no training, or no number of samples.
     """
 
     def __init__(self, app: Any, module: ModuleType, given: Given) -> None:
@@ -52,7 +52,7 @@ class FlowerSite:
             self.evaluate = self._evaluate
         project = _project(module)
         table = project.get("tool", {}).get("securefl", {}).get("flower", {})
-        # What a ServerApp would pass to its strategy: no ServerApp runs here.
+        # Arguments that a ServerApp would pass to its strategy: no ServerApp runs here.
         self._config = {kind: _flat(table.get(f"{kind}-config", {})) for kind in ("train", "evaluate")}
         node = {"num-partitions": given.partitions}
         if given.partition is not None:
@@ -68,11 +68,11 @@ class FlowerSite:
         self._arrays = AppArrays(given.file)
 
     def parameters(self) -> dict[str, Any]:
-        """Names and shapes of the first model's file: an app has none of its own."""
+        """Return names and shapes of the initial model's file: an app has none of its own."""
         return self._arrays.first
 
     def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-        """Train one round; arrays that do not travel are put aside."""
+        """Train one round; keep arrays that are not sent."""
         if context.samples is not None and context.samples < self.samples:
             reason = "a Flower app cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
@@ -90,7 +90,7 @@ class FlowerSite:
         return self._metrics(reply, "evaluate") if reply is not None else (0, {})
 
     def _ask(self, kind: str, parameters: Mapping[str, Any], context: Any) -> Any:
-        """The records of the reply; None where an older client does not evaluate."""
+        """Return the records of the reply; None if an older client does not evaluate."""
         number = context.number + 1
         settings = {**self._config[kind], "server-round": number}
         record = ArrayRecord({name: Array(a) for name, a in self._arrays.complete(parameters).items()})
@@ -116,7 +116,7 @@ class FlowerSite:
         raise Refused(f"{kind} replied with status {status['code']}: {status['message']}")
 
     def _metrics(self, content: Any, kind: str) -> tuple[Any, dict[str, Any]]:
-        """The count of samples, and all metrics that are one number each."""
+        """Return the count of samples, and all metrics that are single numbers."""
         found: dict[str, Any] = {}
         for record in content.metric_records.values():
             found.update(record)
@@ -163,7 +163,7 @@ def _refuse_mods(app: Any) -> None:
 
 
 def _mods_of(handler: Any) -> list[Any]:
-    """What is wrapped around one handler: Flower keeps it in closures only."""
+    """Return the mods around one handler; Flower keeps them in closures only."""
     code = getattr(handler, "__code__", None)
     held = dict(zip(code.co_freevars, handler.__closure__ or ())) if code else {}  # noqa: B905 - Python 3.9
     if set(held) != {"_mod", "_ffn"}:
@@ -172,7 +172,7 @@ def _mods_of(handler: Any) -> list[Any]:
 
 
 def _project(module: ModuleType) -> dict[str, Any]:
-    """The ``pyproject.toml`` beside the module's top package, or above: Flower's place for settings."""
+    """Return the ``pyproject.toml`` beside the module's top package, or above: Flower's file of settings."""
     place = Path(getattr(module, "__file__", None) or "").resolve()
     for folder in list(place.parents)[: 1 + module.__name__.count(".") + 1]:
         file = folder / "pyproject.toml"
@@ -182,7 +182,7 @@ def _project(module: ModuleType) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested tables with dots between their keys, as Flower has them."""
+    """Return nested tables flattened, with dots between their keys, as in Flower."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}{key}"

@@ -1,4 +1,4 @@
-"""Arrays of an app at its site: those that travel, in the app's own order, and those that stay."""
+"""Arrays of an app at its site: those that are sent, in the app's own order, and those that stay."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from .offer import Refused
 
 KEY = "securefl"
-"""Of the file's metadata: JSON with the names in the app's order, and the arrays that stay."""
+"""Key of the file's metadata: JSON with the names in the app's order, and the arrays that stay."""
 
 
 class AppArrays:
-    """The arrays that an app expects: what comes from the federation, and what stayed here.
+    """Arrays that an app expects: those of the federation, and those that stay here.
 
     Args:
-        path: of a safetensors file as ``securefl site weights`` writes it.
+        path: of a safetensors file of ``securefl site weights``.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,32 +28,32 @@ class AppArrays:
 
     @property
     def names(self) -> list[str]:
-        """All names, in the app's order; arrays that were in no file stand behind."""
+        """All names in the app's order, then those of arrays that are not in the file."""
         known = set(self._order)
         return [*self._order, *(name for name in self._local if name not in known)]
 
     def complete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters and what stayed, in the app's order; the app's own to write to."""
+        """Return copies of the parameters and the local arrays, in the app's order."""
         held = {name: np.array(array) for name, array in {**self._local, **parameters}.items()}
         return {name: held[name] for name in self.names}
 
     def keep(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Put aside what does not travel, for the next time; the rest."""
+        """Keep the arrays that are not sent, for the next round; return the others."""
         local = {name: np.array(array) for name, array in arrays.items() if name not in self.first}
         self._local.update(local)
         return {name: array for name, array in arrays.items() if name in self.first}
 
     def add(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """As :meth:`keep`, of changes: what does not travel is added to what stayed."""
+        """Add changes to local arrays; otherwise like :meth:`keep`."""
         local = {name: change for name, change in changes.items() if name not in self.first}
         known = {name: self._local.get(name, 0) + np.asarray(change) for name, change in local.items()}
         return self.keep({**changes, **known})
 
     def arrays_by_name(self, arrays: Iterable[Any], said: str) -> dict[str, Any]:
-        """A list of arrays by name.
+        """Return a list of arrays by name.
 
         Raises:
-            Refused: more or fewer than there are names.
+            Refused: more or fewer arrays than names.
         """
         found, names = list(arrays), self.names
         if len(found) != len(names):
@@ -62,7 +62,7 @@ class AppArrays:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
-    """Arrays that travel, all names in order, arrays that stay. The party has checked the file."""
+    """Return sent arrays, all names in order, and local arrays. The party has checked the file."""
     raw = path.read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
     described = json.loads(raw[8:start])

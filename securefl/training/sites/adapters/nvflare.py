@@ -1,7 +1,7 @@
-"""An NVFlare client script as a site: it runs in a thread, and ``nvflare.client`` is answered from here.
+"""NVFlare client script as a site: it runs in a thread, and this module answers ``nvflare.client``.
 
-Written against nvflare 2.9. The package's own ``nvflare.client.init`` makes its context of the class that
-stands in for ``APIContext``; all other functions go through that context.
+Written for nvflare 2.9. The package's own ``nvflare.client.init`` creates its context from the class that
+replaces ``APIContext``; all other functions use that context.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from .offer import Given, Refused, samples_of
 
 
 class Changes:
-    """What is to be added to the parameters, in place of parameters."""
+    """Arrays to add to the parameters, in place of parameters."""
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self.arrays = arrays
 
 
 class ScriptSite:
-    """Hands models to a script and takes what it sends.
+    """Site that passes models to a script and returns its results.
 
-    The script runs until it first asks for a model. An error ends it: that costs one round, and the
-    next one starts it anew.
+    The script runs until it first requests a model. An error ends the script, which costs one round; the next
+    round restarts it.
 
     Args:
-        command: path of the script, absolute, and its arguments.
+        command: absolute path of the script, and its arguments.
         party: its name, NVFlare's site name.
-        given: the first model.
+        given: the initial model.
 
     Raises:
-        Refused: the script ended early, failed, or does not say how many samples there are.
+        Refused: the script ended early, failed, or does not state its number of samples.
     """
 
     def __init__(self, command: str, party: str, given: Given) -> None:
@@ -52,11 +52,11 @@ class ScriptSite:
         self.samples = samples_of(self._script.names, self._script.said, party)
 
     def parameters(self) -> dict[str, Any]:
-        """Names and shapes of the first model's file: a script has none of its own."""
+        """Return names and shapes of the initial model's file: a script has none of its own."""
         return self._arrays.first
 
     def evaluate(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, dict[str, Any]]:
-        """The metrics that the script sends: by NVFlare's custom those of the model that it received."""
+        """Return the metrics that the script sends; by NVFlare's convention those of the received model."""
         sent = self._send_model(parameters, context)
         metrics = {
             name: getattr(one, "item", lambda v=one: v)() for name, one in (sent.metrics or {}).items()
@@ -69,7 +69,7 @@ class ScriptSite:
         return self.samples, numbers
 
     def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """What the script sends for the parameters: its params, FULL or DIFF."""
+        """Return the script's result for the parameters: its params, FULL or DIFF."""
         if context.samples is not None and context.samples < self.samples:
             reason = "an NVFlare script cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
@@ -84,7 +84,7 @@ class ScriptSite:
         return self._arrays.keep(arrays), self.samples, {}
 
     def _send_model(self, parameters: Mapping[str, Any], context: Any) -> Any:
-        """The script's reply to this round's model, asked for once: it evaluates and trains in one go."""
+        """Return the script's reply to this round's model; one reply has evaluation and training."""
         if self._context != context:
             if self._script.told_of_failure:
                 self._start()
@@ -98,13 +98,13 @@ class ScriptSite:
 
 
 class Script:
-    """A running script, and the models that go to and fro.
+    """Running script, and the models exchanged with it.
 
-    It offers what NVFlare's engines of the client API offer, for ``nvflare.client`` to call.
+    It has the methods of NVFlare's client API engines, for ``nvflare.client``.
 
     Args:
         path: absolute.
-        arguments: its own.
+        arguments: of the script.
         party: NVFlare's site name.
     """
 
@@ -112,7 +112,7 @@ class Script:
         self.said = path.name
         self.names: dict[str, Any] = {}
         self.told_of_failure = False
-        """Whether an error ended it, and a round has failed for it."""
+        """True if an error ended the script and a round has failed because of it."""
         self._path, self._arguments, self._party = path, arguments, party
         self._change = threading.Condition()
         self._waits = self._ended = self._received = False
@@ -121,7 +121,7 @@ class Script:
         self._sent: Any = None
 
     def begin(self) -> None:
-        """Run it up to where it first waits for a model.
+        """Run the script until it first waits for a model.
 
         Raises:
             Refused: it ended before.
@@ -133,7 +133,7 @@ class Script:
             self._refuse_end("before it received a model")
 
     def train(self, arrays: Mapping[str, Any], context: Any) -> Any:
-        """Give it a model; what it sends.
+        """Pass a model to the script; return the model that it sends.
 
         Raises:
             Refused: it has ended, or ends without sending.
@@ -167,38 +167,38 @@ class Script:
         main.__file__ = str(self._path)
         self.names = vars(main)
         sys.argv = [str(self._path), *self._arguments]
-        # Classes of the script are found there by pickle, as in a process of its own.
+        # pickle finds the script's classes there, as in a process of its own.
         sys.modules["__main__"] = main
         error = ""
         try:
             exec(compile(self._path.read_bytes(), str(self._path), "exec"), self.names)  # noqa: S102 - the user's own
         except SystemExit as left:
             error = f"exits with {left.code!r}" if left.code else ""
-        except BaseException as raised:  # whatever the script raises
+        except BaseException as raised:  # any exception of the script
             traceback.print_exc()
             error = f"{type(raised).__name__}: {raised}".splitlines()[0]
         with self._change:
             self._ended, self._error = True, error
             self._change.notify_all()
 
-    # What nvflare.client calls.
+    # Methods that nvflare.client calls.
 
     def is_running(self) -> bool:
-        """Wait for a model: there will be one, until the process is ended."""
+        """Wait for a model and return True; the process ends from outside."""
         self._wait_for_script(None)
         return True
 
     def receive(self, timeout: Optional[float] = None) -> Any:  # noqa: UP045 - Python 3.9
-        """The model, the same one until something was sent; None after ``timeout`` seconds."""
+        """Return the model, the same one until the script sends; None after ``timeout`` seconds."""
         found = self._wait_for_script(timeout)
         self._received = found is not None
         return found
 
     def send(self, model: Any, clear_cache: bool = True) -> None:
-        """Take a model.
+        """Accept a model.
 
         Raises:
-            RuntimeError: none was received since the last one was sent.
+            RuntimeError: no model was received since the last one was sent.
         """
         del clear_cache
         with self._change:
@@ -208,51 +208,51 @@ class Script:
             self._change.notify_all()
 
     def system_info(self) -> dict[str, str]:
-        """Job and site."""
+        """Return the names of job and site."""
         return {"job_id": self.get_job_id(), "site_name": self._party}
 
     def get_config(self) -> dict[str, Any]:
-        """What a job would be configured with."""
+        """Return a job's configuration."""
         exchange = {"train_with_eval": True, "transfer_type": "FULL", "train_task_name": "train"}
         return {**self.system_info(), "TASK_NAME": "train", "TASK_EXCHANGE": exchange}
 
     def get_job_id(self) -> str:
-        """The same for all."""
+        """Return the job's name, the same for all parties."""
         return "securefl"
 
     def get_site_name(self) -> str:
-        """The party's name."""
+        """Return the party's name."""
         return self._party
 
     def get_task_name(self) -> str:
-        """There are no other tasks."""
+        """Return the only task's name."""
         return "train"
 
     def is_train(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def is_evaluate(self) -> bool:
-        """Never: the script evaluates what it receives before it trains."""
+        """Return False: the script evaluates the received model before it trains."""
         return False
 
     def is_submit_model(self) -> bool:
-        """Never: local models stay where they are."""
+        """Return False: local models stay at the site."""
         return False
 
     def log(self, key: str, value: Any, data_type: Any, **more: Any) -> bool:
-        """Print it: the site's own log keeps it."""
+        """Print a value; the site's own log keeps it."""
         del data_type
         step = more.get("global_step")
         print(f"{key}: {value}" if step is None else f"{key} at {step}: {value}", flush=True)
         return True
 
     def clear(self) -> None:
-        """Forget what was received."""
+        """Forget the received model."""
         self._received = False
 
     def shutdown(self) -> None:
-        """Nothing to end: the process is ended from outside."""
+        """Do nothing: the process ends from outside."""
 
     def _wait_for_script(self, timeout: float | None) -> Any:
         with self._change:
@@ -264,10 +264,10 @@ class Script:
 
 
 def _stand_in(script: Script) -> None:
-    """Let ``nvflare.client.init`` make a context of ``script``.
+    """Make ``nvflare.client.init`` create a context of ``script``.
 
     Raises:
-        Refused: there is no such package.
+        Refused: nvflare is not installed.
     """
     try:
         from nvflare.client import api  # noqa: PLC0415 - of the site's environment

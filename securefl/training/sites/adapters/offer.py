@@ -1,4 +1,4 @@
-"""Sites named by ``--site``: a maker of sites, a Flower app, or what a model begins with."""
+"""Sites named by ``--site``: a maker of sites, a Flower app, or the source of an initial model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Optional
 
 
 class Refused(Exception):  # noqa: N818 - an error that says what to do
-    """A user's app cannot be a site.
+    """Error of a user's app that cannot be a site.
 
     Args:
         reason: one line.
-        remedy: what to do, or empty.
+        remedy: advice, or empty.
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -21,32 +21,32 @@ class Refused(Exception):  # noqa: N818 - an error that says what to do
 
 
 class Given(NamedTuple):
-    """What an app is told that does not bring its own parameters."""
+    """Arguments for an app without its own parameters."""
 
     file: str = ""
-    """Of the first model, absolute."""
+    """Absolute path of the initial model's file."""
     partition: Optional[int] = None  # noqa: UP045 - Python 3.9
-    """The party's place among the names of the scenario, from 0; None for another name."""
+    """Index of the party among the names of the scenario, from 0; None for another name."""
     partitions: int = 0
-    """How many parties there are."""
+    """Number of parties."""
     first: bool = False
-    """Only the first model is asked for, as by ``securefl site weights``."""
+    """True if only the initial model is requested, as by ``securefl site weights``."""
     local: tuple[str, ...] = ()
-    """Patterns of names of arrays in it that do not travel."""
+    """Name patterns of its arrays that are not sent."""
 
 
 def offer(named: Any, module: ModuleType, party: str, given: Given) -> Any:
-    """The site of ``party``.
+    """Return the site of ``party``.
 
     Args:
-        named: what ``module:name`` names.
-        module: the module of that.
+        named: object of ``module:name``.
+        module: the module of that object.
         party: its name.
         given: for apps.
 
     Raises:
-        Refused: the app cannot be one, or names no model.
-        Exception: whatever the user's code raises.
+        Refused: the app cannot be a site, or names no model.
+        Exception: any exception of the user's code.
     """
     if is_client_app(named):
         from .flower import FlowerSite  # noqa: PLC0415 - imports flwr
@@ -63,18 +63,18 @@ def offer(named: Any, module: ModuleType, party: str, given: Given) -> Any:
 
 
 def is_client_app(named: Any) -> bool:
-    """Whether it is a Flower ``ClientApp``; flwr is not imported to find out."""
+    """Return True for a Flower ``ClientApp``; this does not import flwr."""
     kinds = type(named).__mro__
     return any(kind.__name__ == "ClientApp" and kind.__module__.split(".")[0] == "flwr" for kind in kinds)
 
 
 def samples_of(said: Mapping[str, Any], where: str, asked: Any) -> Any:
-    """The number of samples that ``samples`` among the globals ``said`` states.
+    """Return the number of samples that ``samples`` among the globals ``said`` states.
 
     Args:
         said: of the user's module or script.
-        where: they are from, for errors.
-        asked: the argument of ``samples`` where it is a function.
+        where: their origin, for errors.
+        asked: argument of ``samples`` if it is a function.
 
     Raises:
         Refused: there is none.
