@@ -142,9 +142,7 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     Args:
         path: of the safetensors file, for ``model.file``.
         arrays: floating-point arrays by name, as ``site.parameters()`` returns them; the file holds f32. For
-            a
-            :class:`TorchSite` the file also holds its local entries, for
-            :meth:`RunResult.state_dict`.
+            a :class:`TorchSite` the file also holds its local entries, for :meth:`RunResult.state_dict`.
 
     Raises:
         ConfigError: a value is not a floating-point array, or the file cannot be written.

@@ -71,7 +71,6 @@ class RunHeader(NamedTuple):
 
 
 def _shorts(found: list[Sentence]) -> list[str]:
-    """Return the short forms, warnings first."""
     return [one.short for one in sorted(found, key=lambda one: not one.warns) if one.short]
 
 

@@ -269,7 +269,7 @@ class NoClip(Poisoning, tag="no-clip", frozen=True, kw_only=True):
 
 
 class SparseEnergy(Poisoning, tag="sparse-energy", frozen=True, kw_only=True):
-    """Vector on few coordinates against its own update, below the power of norm and distribution tests.
+    """Vector on few coordinates against the party's update, below the power of norm and distribution tests.
 
     The agreed noise is added to it. Refused without privacy noise.
 
@@ -348,7 +348,7 @@ class Kill(Behaviour, tag="kill", frozen=True, kw_only=True):
     """
 
     phase: Phase
-    """Step before or after which it is killed."""
+    """Step before or after which the process is killed."""
 
 
 class Garbage(Behaviour, tag="garbage", frozen=True, kw_only=True):

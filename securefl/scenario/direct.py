@@ -108,7 +108,6 @@ def _read_rows(given: Any) -> tuple[F64, Like]:
 
 
 def _read_vector(given: Any, name: str, length: int) -> F64:
-    """Return an array or tensor of ``length`` numbers as f64 ``(length,)``."""
     with _numbers(name):
         vector = _array(given).astype(np.float64).reshape(-1)
     if len(vector) != length:
@@ -149,7 +148,6 @@ def _finite(result: Any, length: int) -> F64:
 
 
 def _count(given: Any, name: str, least: int) -> int:
-    """Return a whole number of Python or numpy in [``least``, 2^64)."""
     try:
         found = index(given)
     except TypeError:

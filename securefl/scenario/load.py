@@ -172,7 +172,6 @@ def _kind_of(node: inspect.Type) -> type[Part] | None:
 
 
 def _resolve_part(kind: type[Part], table: Any, path: tuple[str, ...], source: _Source) -> Part:
-    """Return the part that a table names, with its fields."""
     usual = kind.usual if kind.implied else None
     name = table.get(kind.__struct_config__.tag_field, usual) if isinstance(table, dict) else None
     if not isinstance(name, str) or (":" in name and not OWN_NAME.fullmatch(name)):
@@ -191,7 +190,6 @@ def _resolve_part(kind: type[Part], table: Any, path: tuple[str, ...], source: _
 
 
 def _put(table: Any, path: tuple[str, ...], part: Any) -> Any:
-    """Return the table with ``part`` at ``path``."""
     name, *below = path
     if isinstance(table, tuple):
         at = int(name)

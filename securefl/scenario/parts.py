@@ -273,7 +273,6 @@ def _is_missing(part: type[Part], method: str) -> bool:
 
 
 def _tagged_parts(module: Any, kind: type[P]) -> dict[str, type[P]]:
-    """Return the parts that a module defines, by name."""
     own = (
         one
         for one in vars(module).values()

@@ -1,8 +1,8 @@
 """Local training of many parties at once, for dense models: the simulation's fast form of step 1.
 
-Parameters of a chunk of parties are contiguous, and each step of all of them is a few batched matrix
-products. The gradient of a dense network is written out, because ``vmap(grad(...))`` of ``functional_call``
-takes 2 to 5 times as long (figures in docs/adr/0010-vectorised-training.md). The batches are those of
+Parameters of a chunk of parties are stacked, and each step of all of them is a few batched matrix products.
+The gradient of a dense network is written out, because ``vmap(grad(...))`` of ``functional_call`` takes 2 to
+5 times as long (figures in docs/adr/0010-vectorised-training.md). The batches are those of
 :class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point
 sums.
 

@@ -1,6 +1,6 @@
 """Local training of many parties at once, for models of known layers: convolutional ones on a GPU.
 
-Parameters of a chunk of parties are contiguous, and ``torch.func`` computes the gradient of each party. This
+Parameters of a chunk of parties are stacked, and ``torch.func`` computes the gradient of each party. This
 fills a GPU, which the small operations of single parties leave idle. On a CPU it is slower than party by
 party (docs/adr/0010-vectorised-training.md). The batches are those of
 :class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point

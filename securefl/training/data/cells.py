@@ -84,7 +84,6 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
 
 
 def _remedy(name: str, header: Sequence[str]) -> str:
-    """Return the remedy for a column that is missing in a header."""
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
         # Both look the same on a screen; files from macOS have decomposed letters.

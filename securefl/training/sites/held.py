@@ -109,7 +109,6 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _averaged_buffers(model: nn.Module, buffers: str) -> dict[str, torch.Tensor]:
-    """Return the buffers that are sent."""
     if buffers not in {"local", "average", "refuse"}:
         raise ConfigError("buffers", f"{buffers!r} is not a choice", "one of local, average, refuse")
     for name, one in model.named_buffers():

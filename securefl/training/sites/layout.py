@@ -114,6 +114,5 @@ def is_count(value: object) -> bool:
 
 
 def _few(names: Mapping[str, object]) -> str:
-    """Return the first names, for errors."""
     shown = ", ".join(map(str, list(names)[:4])) or "nothing"
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")

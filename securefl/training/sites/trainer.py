@@ -230,7 +230,6 @@ def _site_error(error: BaseException) -> SiteError:
 
 
 def _await_result(result: ResultT | Awaitable[ResultT]) -> ResultT:
-    """Return the result of a function or a coroutine."""
     if not inspect.isawaitable(result):
         return result
 
@@ -241,7 +240,6 @@ def _await_result(result: ResultT | Awaitable[ResultT]) -> ResultT:
 
 
 def _evaluation_of(result: object) -> tuple[object, Mapping[str, Any]]:
-    """Return samples and metrics of an evaluation."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise SiteError(f"evaluate returned {_kind(result)}, expected (samples, metrics)")
     samples, found = result
