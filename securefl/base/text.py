@@ -45,7 +45,7 @@ def printable(text: str, limit: int = 160) -> str:
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
 
-def spaced(name: str) -> str:
+def split_words(name: str) -> str:
     """Return the words of a class name: ``collecting hellos`` for ``CollectingHellos``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 

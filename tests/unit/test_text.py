@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from securefl.base.text import closest, spaced, without_folders
+from securefl.base.text import closest, split_words, without_folders
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_without_names_no_name_is_close() -> None:
 
 
 def test_class_names_are_spaced() -> None:
-    assert spaced("CollectingHellos") == "collecting hellos"
-    assert spaced("Idle") == "idle"
+    assert split_words("CollectingHellos") == "collecting hellos"
+    assert split_words("Idle") == "idle"

@@ -334,7 +334,7 @@ def read_panel(path: Path) -> experiment.Experiment:
     sheet = panel.whole()
     _check_cells(path, sheet)
     if panel.panel != path.stem:
-        raise reading.misnamed(path, "panel", panel.panel)
+        raise reading.name_error(path, "panel", panel.panel)
     return sheet
 
 

@@ -49,7 +49,7 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
             raise ConfigError(f"{path}, claims.{index}", f"there is no curve {unknown[0]!r}", remedy)
 
 
-def misnamed(path: Path, field: str, name: str) -> ConfigError:
+def name_error(path: Path, field: str, name: str) -> ConfigError:
     """Return the error for a file of another name than one of its fields states."""
     reason = f"is {name!r}, but the file is named {path.name}"
     return ConfigError(f"{path}, {field}", reason, "change one of them")

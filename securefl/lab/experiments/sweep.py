@@ -22,7 +22,7 @@ from securefl.base.sums import ordered_sum
 from securefl.lab.experiments import experiment, record
 from securefl.lab.experiments.claims import Text
 from securefl.lab.experiments.noise import IN_WORDS, Accounting, Noise
-from securefl.lab.experiments.reading import misnamed, read_section
+from securefl.lab.experiments.reading import name_error, read_section
 
 MATES: Final = "mates"
 """As many colluders as a party has mates in a cluster: m - 1."""
@@ -210,7 +210,7 @@ def read_sweep(path: Path) -> Sweep:
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:
-        raise misnamed(path, "name", sweep.name)
+        raise name_error(path, "name", sweep.name)
     settings = tuple(sweep.settings())
     if not settings:
         raise ConfigError(

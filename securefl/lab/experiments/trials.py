@@ -390,7 +390,7 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
             continue
         sheet = reading.read_section(path, TrialSheet)
         if sheet.panel != path.stem:
-            raise reading.misnamed(path, "panel", sheet.panel)
+            raise reading.name_error(path, "panel", sheet.panel)
         trials = Trials(path, common, sheet)
         _check(trials)
         labels = [cell.label for cell in trials.whole().cells(trials.joint)]

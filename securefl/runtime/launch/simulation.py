@@ -107,14 +107,14 @@ class Simulation:
         with ExitStack() as stack:
             if options.resume:
                 directory = _former(options.out)
-                stack.enter_context(_claimed(directory))
+                stack.enter_context(_claim_directory(directory))
                 standing, dead = _standing(directory, federation)
                 self._earlier = directory.read_records(before=standing.round)
                 # A summary of the interrupted part would report the end of the simulation.
                 directory.summary_file.unlink(missing_ok=True)
             else:
                 directory = RunDirectory.create(options.out, scenario.name)
-                stack.enter_context(_claimed(directory))
+                stack.enter_context(_claim_directory(directory))
                 directory.write_scenario(scenario)
             self._claim = stack.pop_all()
         self.directory = directory
@@ -302,7 +302,7 @@ def _interrupted_end(by: str, checkpoint: Path, options: SimulationOptions) -> R
     return conclusion.interrupted_end(f"{by}; to go on: {command}")
 
 
-def _claimed(directory: RunDirectory) -> AbstractContextManager[None]:
+def _claim_directory(directory: RunDirectory) -> AbstractContextManager[None]:
     """Hold a directory for one simulation at a time."""
     return process.claim_folder(directory.path, PartyId("simulation"), "another simulation")
 

@@ -353,5 +353,5 @@ def _untimely_error(
     return PeerError(
         SERVER,
         f"sends {type(message).__name__} of round {place.round} to a party in phase"
-        f" {text.spaced(type(phase).__name__)}",
+        f" {text.split_words(type(phase).__name__)}",
     )

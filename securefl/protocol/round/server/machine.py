@@ -352,7 +352,7 @@ def _untimely_error(
     ctx: phases.ServerContext, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
 ) -> PeerError:
     """Return the error for a message of another step."""
-    kind, at = type(event.message).__name__, f"the server is {text.spaced(type(phase).__name__)}"
+    kind, at = type(event.message).__name__, f"the server is {text.split_words(type(phase).__name__)}"
     round_, resumed = event.place.round, ctx.resumed
     if round_ > phase.standing.round:
         return PeerError(event.sender, f"{kind} of round {round_} arrived too early: {at}")
