@@ -41,8 +41,8 @@ def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behav
     updates ``parties`` is the coalition, also for a drawn ``count``. ``rounds`` excludes rounds in which an
     adaptive attack is honest, and ALIE has its ``z``.
 
-    Behaviours with a ``count`` go to parties without a named behaviour or an earlier count, in the order of
-    SHA-256 over the public seed and the name: the same on every machine.
+    Behaviours with a ``count`` go to parties without a named behaviour or an earlier count. Their order is
+    that of SHA-256 over the public seed and the name.
 
     Args:
         scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.

@@ -72,8 +72,8 @@ class FixedPoint:
         """Round each coordinate x to a neighbouring multiple of the unit, so that the expectation is x.
 
         With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y + u) for u uniform on the
-        multiples of 2^-53 in [0, 1). It is computed as floor(y) + [u < y - floor(y)], which has no rounding
-        error in y + u: integers stay exact, the result is less than one step from y, and the probability of
+        multiples of 2^-53 in [0, 1). It is computed as floor(y) + [u < y - floor(y)], without a rounding
+        error in y + u. Integers stay exact, the result is less than one step from y, and the probability of
         rounding up is off by at most 2^-53.
 
         Args:
@@ -83,8 +83,8 @@ class FixedPoint:
         Raises:
             UsageError: a coordinate that is not finite, or the wrong dtype or shape.
 
-        Source: Gupta et al. 2015 (arXiv 1502.02551), section 3.1; for secure sums, Kairouz et al. 2021
-        (arXiv 2102.06387), section 3.
+        Source: Gupta et al. 2015 (arXiv 1502.02551), section 3.1; for secure sums, Kairouz et al. 2021 (arXiv
+        2102.06387), section 3.
         """
         expect(values, "values", np.float64, (None,))
         if not np.isfinite(values).all():

@@ -139,10 +139,10 @@ class LeakageLedger:
     def doubt(self) -> float:
         """Bound on the probability, over the prime, that rank or :attr:`exposed` are wrong.
 
-        They are the rational ones if the prime divides none of N + 1 fixed nonzero integers: a largest minor
-        of A, and for each party that is not exposed one of A with its unit vector below. A minor of order n
-        of zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard). It has at most log2 of that over
-        60 prime factors of 61 bits.
+        They are the rational ones if the prime divides none of N + 1 fixed nonzero minors. One is a largest
+        minor of A, and one for each unexposed party is of A with its unit vector below. A minor of order n of
+        zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard). It has at most log2 of that over 60
+        prime factors of 61 bits.
         """
         order = min(len(self.openings), len(self.parties) - 1) + 1
         bits = (order + 1) / 2 * math.log2(order + 1) - order

@@ -24,8 +24,8 @@ _SHOWN = 4
 class LeakageLimits:
     """Limits of one party on leakage.
 
-    The party is not exposed to any ``colluders`` other parties and stays in a group of ``group`` honest ones
-    exactly if every combination of sums with the party contains at least ``support`` parties.
+    Every combination of sums with the party must contain at least ``support`` parties. Then no ``colluders``
+    others expose it, and it stays in a group of ``group`` honest ones.
     """
 
     group: int = 2

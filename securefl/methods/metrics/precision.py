@@ -10,8 +10,8 @@ deviations larger, not smaller. If that is not enough, a bound replaces them:
 
 - a ratio whose denominator is below 4 of its own deviations may be anything in the number's range;
 - a root of a mean near 0 is off by at most the root of the mean's error;
-- a quantile is off by its shift when the cumulated counts move by 1, 2 and 3 of their deviations, divided by
-  1, 2 and 3: in a gap of the values a small deviation of counts is a large one of the quantile;
+- a quantile is off by its shift when the cumulated counts move by 1, 2 and 3 of their deviations, over 1, 2
+  and 3, since a small deviation of counts shifts it far in a gap of the values;
 - the lowest and the highest bin with samples are off by the rest of the range beyond them.
 """
 

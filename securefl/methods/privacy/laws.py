@@ -1,7 +1,7 @@
 """The two noise laws on the integers, in rational brackets proved to hold the true values.
 
-Both laws are symmetric around 0. Up to one common factor their probabilities are w_0 = 1 and
-w_k = w_(k-1) * r_k, with a ratio r_k that falls as k grows:
+Both laws are symmetric around 0. Up to one common factor their probabilities are w_0 = 1 and w_k = w_(k-1) *
+r_k, with a ratio r_k that falls as k grows:
 
 - ``discrete-gaussian`` with parameter s: r_k = exp(-(2k - 1) / (2 s^2)) (Canonne et al. 2020, arXiv
   2004.00010). Its variance is below s^2, for s >= 4 by a relative 10^-130 at most.
@@ -12,19 +12,17 @@ w_k = w_(k-1) * r_k, with a ratio r_k that falls as k grows:
 All arithmetic is on Python integers in units of 2^-192, rounded down for one bound and up for the other. So
 no statement about an error rests on an estimate of rounding errors.
 
-Cost of integer noise against the Gaussian noise that accountants compose: a Skellam variable of variance V
-hides an integer shift D, by Renyi divergences of any integer order a > 1, as well as Gaussian noise does up
-to
+Accountants compose Gaussian noise instead of integer noise. A Skellam variable of variance V hides an integer
+shift D, by Renyi divergences of any integer order a > 1, as well as Gaussian noise does up to
 
     a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
 
 (Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian has no such
 cost: it is as concentrated as the Gaussian (Canonne et al. 2020, arXiv 2004.00010).
 
-The same slack is used for both laws and for loss distributions, which is not a theorem.
-``tests/unit/privacy/test_discrete.py`` compares the hockey-stick divergences of single integer shifts with
-those of the Gaussian law: a third of the slack is enough there. That carries over to vectors, sampled batches
-and any number of steps, which all preserve the order of divergences.
+Use of the same slack for both laws and for loss distributions is not a theorem. For the hockey-stick
+divergences of single integer shifts a third of it is enough (``tests/unit/privacy/test_discrete.py``). That
+carries over to vectors, sampled batches and any number of steps, which all preserve the order of divergences.
 """
 
 import math

@@ -1,8 +1,8 @@
 r"""Norm check: the L2 norm of a vector bounded by ternary projections, with proved error bounds.
 
 Of a vector x over Z_2^64 (coordinates in -2^63 .. 2^63 - 1) only n projections p_j = <s_j, x> mod 2^64 can be
-computed. x passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are -1, 0, 1 with
-probability 1/4, 1/2, 1/4, so E p_j^2 = |x|^2 / 2 if nothing wraps.
+computed. The vector passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are -1,
+0, 1 with probability 1/4, 1/2, 1/4, so E p_j^2 = |x|^2 / 2 if nothing wraps.
 
 **Honest vectors** (nothing wraps). 2 E s^2 = 1 and 2^k E s^(2k) = 2^(k-1) <= (2k - 1)!!, so no even moment of
 p_j exceeds that of a Gaussian g of the same variance v, hence E exp(h p_j^2) <= E exp(h g^2), and by
@@ -19,11 +19,11 @@ signs are independent, so with |x| = 1
     E exp(-h p_j^2) = E_N prod_i cos(a x_i)^2,  a = sqrt(h / 2) N.
 
 cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So the product is at most exp(-a^2) for abs(a) <= pi / 2, and at
-most 1 otherwise, for every direction of x: the cosines of sparse vectors return to 1, those of dense ones do
+most 1 otherwise, for every direction of x. The cosines of sparse vectors return to 1, those of dense ones do
 not. :func:`acceptance_bound` takes the expectation in closed form and the best h.
 
 **Vectors that wrap.** Suppose that some coordinate has magnitude 2B or more. Given the other signs, at most
-the sign 0, or at most the signs -1 and 1, put p_j into [-B, B): an interval of 2B values cannot hold two
+the sign 0, or at most the signs -1 and 1, put p_j into [-B, B). An interval of 2B values cannot hold two
 values that differ by 2B or more in either direction. All n projections pass with probability at most 2^-n.
 Otherwise all coordinates are below 2B, and with d 2B <= 2^63 nothing wraps: the bound above holds. So the
 bound holds for *all* x, provided that n B^2 < 2^63 (the sum of squares in range does not wrap either).

@@ -54,7 +54,7 @@ class ReleaseEvent:
     """For each opening of one update, h >= 1: members whose noise the adversary does not know. (1,) is
     local noise: the noise of other parties does not count."""
     leverage: float | None = None
-    """Exposure if noise is added once for all openings, at least 1 / max(survivors), see
+    """Exposure if noise is added once for all openings, at least 1 / max(survivors): see
     :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, so the
     exposure is the sum of 1 / h."""
     mu_slack: float = 0.0

@@ -13,13 +13,12 @@ determine the magnitude, unless thresholds begin with them; then a bisection doe
 The reason for 127 bits: a draw's distance from the law counts once for each coordinate and release, times 1 +
 e^epsilon. With 63 bits it would be 2^-50: for 10^8 draws and epsilon = 8, thirty times a delta of 10^-5.
 
-Hazard: this is not constant-time code. The time does not depend on single draws, but on the number of
-bisections in a block (0.03 to 17 % of the law), and the addresses read depend on the draws. Do not share the
-machine with the adversary.
+Hazard: this is not constant-time code. The time depends on the number of bisections in a block (0.03 to 17 %
+of the law), and the addresses read depend on the draws. Do not share the machine with the adversary.
 
-Cost of the distance from the law in the proof: if all draws together are at statistical distance tau, an
-(epsilon, delta) guarantee holds with delta + (1 + e^epsilon) tau. Each of the two neighbouring inputs loses
-tau, one of them multiplied by e^epsilon.
+The proof assumes the law. If all draws together are at statistical distance tau from it, an (epsilon, delta)
+guarantee holds with delta + (1 + e^epsilon) tau. Each of the two neighbouring inputs loses tau, one of them
+multiplied by e^epsilon.
 """
 
 import functools

@@ -14,10 +14,10 @@ Places = npt.NDArray[np.int64]
 def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
     """Return, by coordinate, the mean of the values between the weighted ``beta`` and 1 - ``beta`` quantiles.
 
-    With values in ascending order, T their total weight and W the weight up to a value, each value counts
-    with the part of its weight within [beta T, (1 - beta) T] of the cumulated weights. So the result depends
-    continuously on weights and values. Equal values need no rule of their own, and splitting one cluster into
-    two of the same value changes nothing.
+    With values in ascending order and T their total weight, each value counts with the part of its weight
+    within [beta T, (1 - beta) T] of the cumulated weights. So the result depends continuously on weights and
+    values. Equal values need no rule of their own, and splitting one cluster into two of the same value
+    changes nothing.
 
     :mod:`securefl.methods.robust.rules.trimmed_mean` is Definition 2 of Portnoy et al. 2022. The authors'
     code trims by weight, but keeps all or none of the values at the quantiles.

@@ -10,8 +10,8 @@ The proof applies Hoeffding's inequality to the mean of the largest values of th
 statistics are not independent draws, but the required statement holds. Let x = k (alpha - eps1). The
 probability that at most x draws come from the alpha K largest counts is at most delta / 3, since the
 inequality bounds "at most x", x included. Otherwise there are at least j = floor(x) + 1 such draws: as many
-as the theorem's mean has terms, x + 1 if x is an integer. j of these draws are independent of each other, and
-the mean of the j largest values of the sample is at least theirs.
+as the theorem's mean has terms, x + 1 if x is an integer. The j draws are independent of each other, and the
+mean of the j largest values of the sample is at least theirs.
 
 So eps2 uses j terms. The paper's x + 1 is up to one more unless x is an integer; its eps2 is then too small
 for this argument. ``docs/weighting.md`` has the measured coverage.

@@ -153,8 +153,8 @@ class Profile:
         """Return the largest U with which ``liars`` parties have at most ``alpha_star`` of the weight.
 
         The proportion increases with U, so the counts whose U is low enough come first. Between the last of
-        these and the next count both sums are linear in U: with u counts above, min(t, u) U + a for the t
-        heaviest and u U + b for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
+        these and the next count both sums are linear in U. With u counts above they are min(t, u) U + a for
+        the t heaviest and u U + b for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
 
         Args:
             liars: t, from 1 to floor(alpha* K).

@@ -24,8 +24,8 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
     """
 
     z: scenario.PositiveReal | None = None
-    """Number of standard deviations. None: the normal quantile at (n - q - s) / (n - q) with s = floor(n /
-    2) + 1 - q, which must be above 1/2 (enough attackers) and below 1 (no majority)."""
+    """Number of standard deviations. None: the normal quantile at p = (n - q - s) / (n - q) with s =
+    floor(n / 2) + 1 - q. It needs p above 1/2 (enough attackers) and below 1 (no majority)."""
 
     def settle(self, parties: int, attackers: int) -> ALIE:
         return self if self.z is not None else replace(self, z=alie_z(parties, attackers))

@@ -24,8 +24,8 @@ class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
 def mimic(known: F64) -> F64:
     """Return one of the known updates, so that its party's data count once more for each attacker.
 
-    Of all rows x_i it is the one with the largest |z . x_i|, the first if equal. z is the direction in which
-    the known updates vary most (the first eigenvector of their covariance).
+    Of all rows x_i it is the one with the largest |z . x_i|, the first if equal. Direction z is that of the
+    largest variance (the first eigenvector of the covariance).
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
     Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and

@@ -1,10 +1,10 @@
 """Null hypothesis of all checks: a sum of honest parties.
 
 An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one draw of the noise law per
-*survivor*. mu is the sum of the members' rounded signals: any integer vector of L2 norm at most the
-allowance. A check's false-alarm rate holds for the worst such mu.
+*survivor*. The signal mu is the sum of the members' rounded signals: any integer vector of L2 norm at most
+the allowance. A check's false-alarm rate holds for the worst such mu.
 
-A sum of Skellam variables is Skellam. A sum of discrete Gaussians is treated as a discrete Gaussian: from 4
+A sum of Skellam variables is Skellam. A sum of discrete Gaussians is treated as a discrete Gaussian. From 4
 steps on, the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). The noise
 table differs from its law by at most 2^-113 a draw, which adds at most as much to a rate per coordinate and
 survivor.

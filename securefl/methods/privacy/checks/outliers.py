@@ -66,8 +66,8 @@ def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes
     the largest. Here the levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and
     larger magnitudes up to the allowance. Each count has its own Poisson p-value (Berk and Jones 1979); the
-    smallest is multiplied by the number of levels. p-values are conservative, since levels are integers and
-    "beyond" is strict. The check holds at any ``alpha`` under every allowed signal.
+    smallest is multiplied by the number of levels. The p-values are conservative, since levels are integers
+    and "beyond" is strict. The check holds at any ``alpha`` under every allowed signal.
 
     The statistic is the count at the level with the smallest p-value, the threshold the largest count that
     passes there.

@@ -5,7 +5,7 @@ rejects honest sums and accepts attacks.
 
 Units: algorithm 1 divides an upload, noise included, by the batch size b_c, so a coordinate's noise has the
 standard deviation sigma / b_c. Algorithm 2 as printed tests against sigma, and would reject every honest
-upload for b_c > 1. ``std`` here is that of the noise *in the vector as passed*: multiply the upload by b_c
+upload for b_c > 1. Here ``std`` is that of the noise *in the vector as passed*: multiply the upload by b_c
 and pass sigma, or pass sigma / b_c.
 """
 
@@ -28,7 +28,7 @@ def least_std(dim: int) -> float:
     """Return the smallest standard deviation, steps, at which integer noise passes the KS test.
 
     The normal law is off by half a step on each side of 0, so by a distance of 0.2 / std in every draw. At 3
-    sqrt(d) steps that is 5 % of the distance that passes, and 6 % of honest uploads fail instead of 5 %; at
+    sqrt(d) steps that is 5 % of the distance that passes. Then 6 % of honest uploads fail instead of 5 %; at
     1.5 sqrt(d) 8 %, at 0.4 sqrt(d) 34 % (measured at d = 4,000, 6,000 uploads each).
     """
     return _STEPS_PER_ROOT * math.sqrt(dim)

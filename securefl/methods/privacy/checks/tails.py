@@ -58,8 +58,8 @@ def kolmogorov_tail(distance: float, size: int) -> float:
     """Return P(sup |F_n - F| > ``distance``) for ``size`` draws of a continuous law.
 
     Kolmogorov's limit law at Stephens' argument (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D. Between p = 0.5 and
-    10^-8 it is within a relative 10 % of the exact law from n = 100 on, 2 % at n = 25,450. scipy's exact law
-    takes seconds at 10^5 draws.
+    10^-8 it is within a relative 10 % of the exact law from n = 100 on, 2 % at n = 25,450. The exact law of
+    scipy takes seconds at 10^5 draws.
 
     Source: Stephens 1970, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and related statistics without
     extensive tables".

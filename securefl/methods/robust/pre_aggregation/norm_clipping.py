@@ -34,8 +34,8 @@ class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw
 def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
     """Return ``x_i min(1, radius / ||x_i||)`` for all rows.
 
-    It bounds the effect of a row on a rule, but not which rows the rule follows: the breakdown point stays
-    that of the rule. ``noise_std`` stays as an upper bound.
+    It bounds the effect of a row on a rule, but not which rows the rule follows: the breakdown point is that
+    of the rule. The ``noise_std`` stays as an upper bound.
 
     Cost: two passes, O(c d) time and memory (no memory if no row is clipped).
     Source: Sun et al. 2019, "Can you really backdoor federated learning?" (arXiv 1911.07963), section 4.

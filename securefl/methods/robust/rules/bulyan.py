@@ -40,7 +40,7 @@ def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
     Selection: theta times the row that Krum prefers among the remaining n rows, with n - byzantine - 2
-    neighbours, but at least one (the last picks leave fewer; the source leaves that case open). Ties as in
+    neighbours, but at least one. (The source leaves open what the last picks do with fewer.) Ties as in
     :func:`securefl.methods.robust.rules.krum.krum`. Averaging: in each coordinate the weighted mean of the
     theta - 2 ``byzantine`` selected values nearest to the median of the selected, as in
     :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median`. Weights do not affect either

@@ -44,16 +44,16 @@ def geometric_median(
         v <- sum_i b_i x_i / sum_i b_i,    b_i = w_i / max(smoothing, ||x_i - v||).
 
     The start is one such step, with the median distance for ``smoothing``, from the row with the smallest
-    weighted sum of distances (the mean of these points if several rows tie). A start from the mean, as in the
-    source, needs log(size of the largest row) iterations before that row stops mattering. The iteration stops
-    when the sum decreases by less than ``tolerance`` times the sum, or after ``iterations``. The server knows
-    the cluster means, so an iteration costs c^2 operations instead of, as in the source, a secure sum.
-    Minimisers on a segment, as for two equal clusters, are not unique; the start decides.
+    weighted sum of distances. If several rows tie, it is the mean of their points. A start from the mean, as
+    in the source, needs log(size of the largest row) iterations before that row stops mattering. The
+    iteration stops when the sum decreases by less than ``tolerance`` times the sum, or after ``iterations``.
+    The server knows the cluster means, so an iteration costs c^2 operations instead of, as in the source, a
+    secure sum. Minimisers on a segment, as for two equal clusters, are not unique; the start decides.
 
     ``kept``: all clusters.
 
-    Breakdown point: clusters that weigh less than half of the total cannot move v farther from the others
-    than a constant times their diameter; with equal weights these are floor((c - 1) / 2) clusters.
+    Breakdown point: clusters of less than half of the weight, floor((c - 1) / 2) equal ones, cannot move v
+    farther from the others than a constant times their diameter.
     Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-7 of
     the rows' lengths.
     Source: Pillutla, Kakade, Harchaoui 2022, "Robust aggregation for federated learning" (arXiv 1912.13445),

@@ -108,12 +108,12 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     frequent: they go to the higher score in this round, then to the first row in lexicographic order, for any
     order of the clusters. ``kept``: the selected clusters.
 
-    Breakdown point: 0. k clusters are selected even if all are bad. One row that is long enough along descent
-    has the highest score, puts the scores of all others below the threshold and is selected at full length:
-    bound lengths first (norm clipping; Xiang et al. test the norm). A weaker guarantee holds. While, in every
-    round, all products of honest clusters are positive and above those of all others, and k is at most their
-    number, no other cluster is selected. Without a half-life trust is never lost, so a party that was honest
-    for long may be trusted for long afterwards.
+    Breakdown point: 0. k clusters are selected even if all are bad. A row that is long enough along descent
+    has the highest score, puts all others below the threshold and is selected at full length. Bound lengths
+    first (norm clipping; Xiang et al. test the norm). A weaker guarantee holds. While, in every round, all
+    products of honest clusters are positive and above those of all others, and k is at most their number, no
+    other cluster is selected. Without a half-life trust is never lost, so a party that was honest for long
+    may be trusted for long afterwards.
     Cost: two passes, O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves

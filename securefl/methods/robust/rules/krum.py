@@ -45,8 +45,8 @@ def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
 
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. The chosen row is then within sqrt(c -
     byzantine - 2) honest diameters of an honest one. The guarantee ends there. Unboundedly large rows win
-    from min(c - byzantine - 1, max(byzantine + 2, ceil(c / 2))) on: either they fill each other's
-    neighbourhoods, or every honest neighbourhood contains as many of them as theirs contain honest rows.
+    from min(c - byzantine - 1, max(byzantine + 2, ceil(c / 2))) on. Either they fill each other's
+    neighbourhoods, or honest neighbourhoods contain as many of them as theirs contain honest rows.
     Cost: one Gram matrix, O(c^2 d) time; O(c^2) memory.
     Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
     section 4 and proposition 4.2.

@@ -48,8 +48,8 @@ def weighted_median(stack: ClusterMeans) -> AggregationResult:
     weights this is the ordinary median: the middle value, or the midpoint of the two middle ones. ``kept``:
     all clusters, since each may supply some coordinate.
 
-    Breakdown point: clusters that weigh less than T / 2 together cannot move a coordinate out of the range of
-    the others; with equal weights these are floor((c - 1) / 2) clusters.
+    Breakdown point: clusters that weigh less than T / 2, floor((c - 1) / 2) equal ones, cannot move a
+    coordinate out of the range of the others.
     Cost: one sort of c values a coordinate; with unequal weights of values tagged with their row. The few
     coordinates with nearly equal values at the middle need an index sort too. O(d) memory.
     Source: Yin et al. 2018 (arXiv 1803.01498), definition 1, with weights.

@@ -73,10 +73,9 @@ the scale "sum", with which the published thresholds accept -10x updates
 def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult:
     """Return the sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
 
-    The result is sum_(accepted) w_j x_j over the weight of all clusters (Algorithm 2: every cluster sum
-    carries its n_i / n, and rejected ones are missing), or over that of the accepted (``divide_by``); zero if
-    none is accepted. For any scale of the *scored* vector, the accepted means keep their own length.
-    ``kept``: the accepted clusters.
+    The result is sum_(accepted) w_j x_j over the weight of all clusters, as in Algorithm 2, or over that of
+    the accepted (``divide_by``); zero if none is accepted. For any scale of the *scored* vector, the accepted
+    means keep their own length. ``kept``: the accepted clusters.
 
     The threshold eps is compared with -<gradient, g>, so it has a scale. With "sum" and "mean" a harmful
     update passes once the model is good enough for its inner product to be below eps. With "normalised" all
