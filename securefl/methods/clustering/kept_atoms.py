@@ -34,7 +34,7 @@ class KeptAtoms:
     """Atoms of earlier runs that lie in one roster."""
 
     atoms: tuple[Atom, ...] = ()
-    """Disjoint, ascending."""
+    """Kept atoms, disjoint, ascending."""
     waiting: frozenset[PartyId] = frozenset()
     """Parties in none of these atoms that have another one: they send no metrics in this run."""
     closed: tuple[Atom, ...] = ()

@@ -16,7 +16,6 @@ def survivor_set(
     Args:
         instances: members by (reclustering, cluster), as assigned.
         submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
-        submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
         min_survivors: an instance with fewer members in S removes its members from S in all instances.
         atoms: blocks of which S has all members or none; every instance is a union of them.
 

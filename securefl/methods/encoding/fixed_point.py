@@ -15,7 +15,7 @@ from securefl.base.entropy import Entropy
 from securefl.base.errors import UsageError
 
 MAX_SCALE_BITS = 40
-"""Finest unit: 2^-40."""
+"""Largest ``scale_bits``: the finest unit is 2^-40."""
 
 MAX_STEPS = 2**53 - 1
 """Largest magnitude of an encoded value: float64 represents every integer up to it."""

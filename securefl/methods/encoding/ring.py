@@ -74,7 +74,6 @@ def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> 
         raw: bytes from the peer, which are copied.
         length: d, from the receiver's own configuration, never from the peer.
         bits: of the ring.
-        culprit: the peer's name, for the error.
         culprit: name of the peer, for the error.
 
     Raises:

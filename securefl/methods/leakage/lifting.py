@@ -30,7 +30,6 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
 
     Args:
         matrix: zeros and ones, ``(n, n)``, regular modulo ``prime``.
-        matrix: zeros and ones, ``(n, n)``, regular modulo ``prime``.
         right: ``(n, k)``, entries of magnitude below 2^31.
         prime: of 61 bits.
 

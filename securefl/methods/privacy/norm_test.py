@@ -59,7 +59,7 @@ class NormTest:
     norm: int
     """C: bound on the norm of honest vectors."""
     projections: int
-    """n."""
+    """Number of projections, n."""
     range_bits: int
     """b: projections must lie in [-2^b, 2^b)."""
     threshold: int

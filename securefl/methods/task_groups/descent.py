@@ -31,9 +31,9 @@ class Settings:
     rule: GroupRule
     """Any rule without the server's own data; a rule with a memory restarts in every iteration."""
     rate: float = 0.01
-    """The step size gamma."""
+    """Step size, gamma."""
     iterations: int = 300
-    """T."""
+    """Number of iterations, T."""
     radius: float | None = None
     """Radius of the parameter ball around 0 that models are projected onto; None for no projection."""
     resample: bool = False
@@ -55,7 +55,7 @@ class Descent:
     """Result of a descent."""
 
     models: F64
-    """f64 ``(k, d)``."""
+    """Final models, f64 ``(k, d)``."""
     choice: Choice
     """Each machine's group in the last iteration; :data:`NOBODY` for messages that were refused."""
     refused: int

@@ -24,13 +24,13 @@ class ProblemSetup:
     """
 
     groups: int
-    """k."""
+    """Number of groups, k."""
     machines: int
-    """m."""
+    """Number of machines, m."""
     points: int = 100
     """n, points of every machine unless :attr:`fewest` is given."""
     dimension: int
-    """d."""
+    """Dimension, d."""
     byzantine: float = 0.05
     """Share of Byzantine machines, rounded down."""
     noise: float = 0.2**0.5
@@ -70,7 +70,7 @@ class DrawnProblem:
 
     problem: Problem
     truth: F64
-    """theta*_j, f64 ``(k, d)``."""
+    """True parameters theta*_j, f64 ``(k, d)``."""
     labels: Choice
     """True group by machine; 0 for Byzantine ones, which have none."""
     byzantine: npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ class KMeansResult:
     """The best of several attempts."""
 
     centroids: F64
-    """f64 ``(k, d)``."""
+    """Centroids, f64 ``(k, d)``."""
     nearest: Choice
     """Nearest centroid by point, trimmed points included, ``(m,)``."""
     cost: float

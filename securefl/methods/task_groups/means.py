@@ -55,17 +55,17 @@ class Means:
 
     @property
     def machines(self) -> int:
-        """M."""
+        """Number of machines, m."""
         return len(self.points)
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Dimension, d."""
         return int(self.points[0].shape[1])
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """n_i."""
+        """Points by machine, n_i."""
         return np.array([len(z) for z in self.points], dtype=np.int64)
 
     @property

@@ -36,7 +36,7 @@ class Problem(Protocol):
 
     @property
     def machines(self) -> int:
-        """M."""
+        """Number of machines, m."""
         ...
 
     @property

@@ -46,11 +46,11 @@ class Regressions:
     """
 
     x: F64
-    """f64 ``(m, n, d)``."""
+    """Features, f64 ``(m, n, d)``."""
     y: F64
-    """f64 ``(m, n)``."""
+    """Responses, f64 ``(m, n)``."""
     counts: npt.NDArray[np.int64]
-    """n_i, i64 ``(m,)``, 1 to n."""
+    """Points by machine, n_i, i64 ``(m,)``, 1 to n."""
 
     def __post_init__(self) -> None:
         expect(self.x, "x", np.float64, (None, None, None))
@@ -68,12 +68,12 @@ class Regressions:
 
     @property
     def machines(self) -> int:
-        """M."""
+        """Number of machines, m."""
         return int(self.x.shape[0])
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Dimension, d."""
         return int(self.x.shape[2])
 
     def look(self, models: F64) -> RegressionLook:
@@ -118,7 +118,7 @@ class MomentLook:
 
     @property
     def losses(self) -> F64:
-        """Theta' G theta - 2 theta' b + c, f64 ``(m, k)``; not below 0 by rounding."""
+        """Losses theta' G theta - 2 theta' b + c, f64 ``(m, k)``; not below 0 by rounding."""
         found: F64 = np.einsum("mkd,kd->mk", self.turned, self.models)
         found -= 2.0 * self.problem.products @ self.models.T
         found += self.problem.energies[:, np.newaxis]
@@ -152,17 +152,17 @@ class Moments:
 
     @property
     def machines(self) -> int:
-        """M."""
+        """Number of machines, m."""
         return self.whole.machines
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Dimension, d."""
         return self.whole.dimension
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """n_i."""
+        """Points by machine, n_i."""
         return self.whole.counts
 
     def look(self, models: F64) -> MomentLook:

@@ -141,7 +141,7 @@ class Profile:
 
     @property
     def parties(self) -> int:
-        """K."""
+        """Number of counts, K."""
         return len(self._ranked)
 
     @property

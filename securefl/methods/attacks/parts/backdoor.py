@@ -82,6 +82,7 @@ def add_patch(x: Inputs, size: int) -> Inputs:
 
     Bright is the largest value in ``x``.
 
+    Args:
         x: f32 (n, ..., height, width); the patch covers all channels.
         size: of the square, in pixels.
 

@@ -16,7 +16,7 @@ class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True
     """
 
     factor: float = -1.0
-    """beta."""
+    """Factor (SHARE's beta)."""
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         return fall_of_empires(known, self.factor)

@@ -65,7 +65,7 @@ class OpenedSum:
     """One opened sum."""
 
     values: I64
-    """i64 ``(d,)``, steps."""
+    """Coordinates, i64 ``(d,)``, steps."""
     survivors: int
     """Number of parties whose upload is in the sum."""
 

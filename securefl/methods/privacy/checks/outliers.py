@@ -105,7 +105,7 @@ class Level(NamedTuple):
     """A magnitude and the expected number of coordinates beyond it."""
 
     step: int
-    """t, steps."""
+    """Magnitude t, steps."""
     mean: float
     """m(t): upper bound on the expected number of coordinates beyond."""
 
