@@ -96,7 +96,10 @@ TOLERANCE = 1e-4
 
 
 def steps_of_epochs(epochs: float, records: float, batch: float) -> int:
-    """Return T, the steps of ``batch`` expected records in ``epochs`` epochs: rounded up, at least 1."""
+    """Return T, the steps of ``batch`` expected records in ``epochs`` epochs: rounded up, at least 1.
+
+    Rounding down would not cover the last step.
+    """
     # The margin absorbs rounding: 0.1 * 30 / 3 is above 1 in floating point.
     return max(1, math.ceil(epochs * records / batch - 1e-9))
 
