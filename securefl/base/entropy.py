@@ -58,7 +58,7 @@ class InsecureSeededEntropy:
     def __init__(self, seed: int | bytes) -> None:
         if isinstance(seed, int):
             if not 0 <= seed < 2**64:
-                raise UsageError(f"a seed lies in [0, 2^64), not {seed}")
+                raise UsageError(f"seed must be at least 0 and below 2^64, found {seed}")
             seed = seed.to_bytes(8, "big")
         self._path = hashlib.sha256(b"securefl/1/insecure-seeded-entropy" + seed).digest()
         self._calls = 0

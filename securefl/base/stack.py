@@ -51,18 +51,18 @@ class ClusterMeans:
         expect(self.means, "means", np.float64, (None, None))
         clusters = self.means.shape[0]
         if clusters < 1:
-            raise UsageError("a stack has at least one cluster")
+            raise UsageError("a stack must have at least 1 cluster, found 0")
         expect(self.weights, "weights", np.float64, (clusters,))
         expect(self.survivors, "survivors", np.int64, (clusters,))
         for index, row in enumerate(self.means):
             if not np.isfinite(row).all():
-                raise UsageError(f"the mean of cluster row {index} is not finite")
+                raise UsageError(f"means must be finite: the mean of cluster row {index} has NaN or infinity")
         if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
-            raise UsageError("weights must be finite and positive")
+            raise UsageError("weights of a stack must be finite and positive")
         if not (self.survivors >= 1).all():
-            raise UsageError("every cluster in a stack has at least one survivor")
+            raise UsageError("survivors of a stack must be at least 1 in each cluster")
         if not (math.isfinite(self.noise_std) and self.noise_std >= 0):
-            raise UsageError(f"noise_std must be finite and not negative, not {self.noise_std}")
+            raise UsageError(f"noise_std must be finite and not negative, found {self.noise_std}")
         _check(self.reference, "reference", self.dimension)
         _check(self.server_gradient, "server_gradient", self.dimension)
         _check(self.trust, "trust", clusters)
@@ -84,7 +84,10 @@ class ClusterMeans:
             UsageError: the stack has none. The loader refuses a scenario with such a rule and no server data.
         """
         if self.server_gradient is None:
-            raise UsageError("this rule needs a gradient of the server's own data")
+            raise UsageError(
+                "cannot apply this rule: the stack has no gradient of the server's own data; pass"
+                " server_gradient"
+            )
         return self.server_gradient
 
 
@@ -92,7 +95,7 @@ def _check(vector: F64 | None, name: str, length: int) -> None:
     if vector is not None:
         expect(vector, name, np.float64, (length,))
         if not np.isfinite(vector).all():
-            raise UsageError(f"{name} is not finite")
+            raise UsageError(f"{name} must be finite: it has NaN or infinity")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ def exact_sum(values: Iterable[Exact]) -> Exact:
     """
     total = sum(values)
     if not isinstance(total, Rational):
-        raise UsageError(f"exact_sum adds integers and fractions, not {type(total).__name__}")
+        raise UsageError(f"exact_sum takes integers and fractions only, found {type(total).__name__}")
     return total
 
 

@@ -143,7 +143,7 @@ def _numbers(name: str) -> Iterator[None]:
 def _finite(result: Any, length: int) -> F64:
     """Return the result of a part after a check; a user's part may return anything."""
     if not (isinstance(result, np.ndarray) and result.shape == (length,) and np.isfinite(result).all()):
-        raise UsageError(f"did not return a vector of {length} finite values")
+        raise UsageError(f"the result must be a vector of {length} finite values")
     return result
 
 

@@ -25,7 +25,9 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
         UsageError: fewer participants than one cluster needs.
     """
     if not 1 <= size <= participants:
-        raise UsageError(f"{participants} participants do not fill a cluster of {size}")
+        raise UsageError(
+            f"size of a cluster must be from 1 to {participants}, the number of participants; found {size}"
+        )
     clusters = participants // size
     base, larger = divmod(participants, clusters)
     return (base + 1,) * larger + (base,) * (clusters - larger)

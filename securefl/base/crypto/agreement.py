@@ -126,7 +126,9 @@ def derive_key(secret: bytes, label: str, context: bytes) -> bytes:
         UsageError: the secret is shorter than 32 bytes.
     """
     if len(secret) < KEY_BYTES:
-        raise UsageError(f"a secret to derive keys from has at least {KEY_BYTES} bytes, not {len(secret)}")
+        raise UsageError(
+            f"the secret to derive keys from must have at least {KEY_BYTES} bytes, found {len(secret)}"
+        )
     info = encode("securefl/1", label, context)
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
 
@@ -143,5 +145,5 @@ def _exchange(own: X25519PrivateKey, peer_public: bytes) -> bytes:
 
 def _private_key(private: bytes) -> X25519PrivateKey:
     if len(private) != KEY_BYTES:
-        raise UsageError(f"an X25519 private key has {KEY_BYTES} bytes, not {len(private)}")
+        raise UsageError(f"an X25519 private key must have {KEY_BYTES} bytes, found {len(private)}")
     return X25519PrivateKey.from_private_bytes(private)

@@ -65,5 +65,5 @@ def open_box(key: bytes, box: bytes, associated: bytes) -> bytes:
 
 def _cipher(key: bytes) -> AESGCM:
     if len(key) != KEY_BYTES:
-        raise UsageError(f"a box key has {KEY_BYTES} bytes, not {len(key)}")
+        raise UsageError(f"a box key must have {KEY_BYTES} bytes, found {len(key)}")
     return AESGCM(key)

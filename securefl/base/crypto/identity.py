@@ -162,7 +162,12 @@ class Identity:
 
 def _check(name: PartyId, *keys: bytes) -> None:
     if not (is_name(name) or name == SERVER):
-        raise UsageError(f"{name!r} is neither a party name nor {SERVER!r}")
+        raise UsageError(
+            f"name must be a party name (a-z, 0-9, - and _, at most 32 characters) or {SERVER!r},"
+            f" found {name!r}"
+        )
     for key in keys:
         if len(key) != KEY_BYTES:
-            raise UsageError(f"a key of {name} has {len(key)} bytes, expected {KEY_BYTES}")
+            raise UsageError(
+                f"the public keys of {name} must have {KEY_BYTES} bytes each, found one of {len(key)}"
+            )

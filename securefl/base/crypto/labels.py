@@ -50,7 +50,7 @@ def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..
 
     def finish(*rest: bytes | str | int) -> bytes:
         if len(rest) != more:
-            raise UsageError(f"this digest takes {more} further fields, not {len(rest)}")
+            raise UsageError(f"cannot finish this digest: it takes {more} further fields, found {len(rest)}")
         state = begin.copy()
         state.update(b"".join([_field(field) for field in rest]))
         return state.digest()
@@ -68,7 +68,9 @@ def _field(field: bytes | str | int) -> bytes:
         return _text(field)
     if isinstance(field, int) and not isinstance(field, bool):
         return _integer(field)
-    raise UsageError(f"a labelled field is bytes, str or int, not {type(field).__name__}")
+    raise UsageError(
+        f"a field of a digest or signature must be bytes, str or int, found {type(field).__name__}"
+    )
 
 
 # Texts are few, and labels and names, never secrets: caching reveals nothing.
@@ -77,7 +79,9 @@ def _text(text: str) -> bytes:
     try:
         raw = text.encode()
     except UnicodeEncodeError as error:
-        raise UsageError("a labelled text field has no UTF-8 form") from error
+        raise UsageError(
+            "a text field of a digest or signature must be valid Unicode: it holds a lone surrogate"
+        ) from error
     return b"s" + len(raw).to_bytes(_LENGTH_BYTES, "big") + raw
 
 

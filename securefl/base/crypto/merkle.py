@@ -62,7 +62,7 @@ def merkle_verify(root: bytes, leaf: bytes, index: int, count: int, path: Sequen
 
 def _bottom(leaves: Sequence[bytes]) -> list[bytes]:
     if not leaves:
-        raise UsageError("a hash tree needs at least one leaf")
+        raise UsageError("a hash tree must have at least 1 leaf, found 0")
     return [hashlib.sha256(_LEAF + leaf).digest() for leaf in leaves]
 
 

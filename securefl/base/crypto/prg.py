@@ -79,9 +79,9 @@ def expand(key: bytes, words: int, dtype: type[np.uint32] | type[np.uint64]) -> 
         UsageError: another dtype, a negative length, or a key that is not 32 bytes long.
     """
     if words < 0:
-        raise UsageError(f"a mask cannot have {words} words")
+        raise UsageError(f"words, the length of a mask, must be at least 0, found {words}")
     if dtype not in (np.uint32, np.uint64):
-        raise UsageError(f"a mask has dtype uint32 or uint64, not {np.dtype(dtype)}")
+        raise UsageError(f"dtype of a mask must be uint32 or uint64, found {np.dtype(dtype)}")
     [(stream, _)] = _streams([(key, 1)])
     size = words * np.dtype(dtype).itemsize
     raw = np.empty(size + _BLOCK_BYTES - 1, dtype=np.uint8)
@@ -97,11 +97,11 @@ def _streams(terms: Iterable[tuple[bytes, Sign]]) -> list[tuple[CipherContext, n
     streams: list[tuple[CipherContext, np.ufunc]] = []
     for key, sign in terms:
         if len(key) != KEY_BYTES:
-            raise UsageError(f"a mask key has {KEY_BYTES} bytes, not {len(key)}")
+            raise UsageError(f"a mask key must have {KEY_BYTES} bytes, found {len(key)}")
         if sign not in (1, -1):
-            raise UsageError(f"the sign of a mask is 1 or -1, not {sign}")
+            raise UsageError(f"the sign of a mask must be 1 or -1, found {sign}")
         if key in seen:
-            raise UsageError("a mask key occurs twice in one sum of masks")
+            raise UsageError("terms must have each mask key once, found one key twice")
         seen.add(key)
         stream = Cipher(AES256(key), CTR(bytes(_BLOCK_BYTES))).encryptor()
         streams.append((stream, np.add if sign == 1 else np.subtract))
@@ -110,8 +110,8 @@ def _streams(terms: Iterable[tuple[bytes, Sign]]) -> list[tuple[CipherContext, n
 
 def _check_target(target: Ring) -> None:
     if target.dtype not in (np.uint32, np.uint64):
-        raise UsageError(f"a masked vector has dtype uint32 or uint64, not {target.dtype}")
+        raise UsageError(f"target, a masked vector, must have dtype uint32 or uint64, found {target.dtype}")
     if target.ndim != 1:
-        raise UsageError(f"a masked vector has shape (d,), not {target.shape}")
+        raise UsageError(f"target, a masked vector, must have one dimension, found shape {target.shape}")
     if not target.flags.c_contiguous or not target.flags.writeable:
-        raise UsageError("a masked vector must be contiguous and writeable")
+        raise UsageError("target, a masked vector, must be contiguous and writeable; pass a copy")

@@ -49,9 +49,12 @@ def split(secret: bytes, threshold: int, count: int, entropy: Entropy) -> tuple[
         UsageError: the secret is not 32 bytes long, or not 1 <= threshold <= count < 2^16.
     """
     if len(secret) != SECRET_BYTES:
-        raise UsageError(f"a shared secret has {SECRET_BYTES} bytes, not {len(secret)}")
+        raise UsageError(f"secret must have {SECRET_BYTES} bytes, found {len(secret)}")
     if not 1 <= threshold <= count < 2**16:
-        raise UsageError(f"no sharing with threshold {threshold} among {count}")
+        raise UsageError(
+            "cannot share a secret: 1 <= threshold <= count < 2^16 must hold, found threshold"
+            f" {threshold}, count {count}"
+        )
     raw = entropy.draw(_WIDE_BYTES * (threshold - 1))
     coefficients = [
         int.from_bytes(raw[at : at + _WIDE_BYTES], "big") % PRIME for at in range(0, len(raw), _WIDE_BYTES)
@@ -80,10 +83,12 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
             secret.
     """
     if not 1 <= threshold <= len(shares):
-        raise UsageError(f"{len(shares)} shares cannot meet a threshold of {threshold}")
+        raise UsageError(
+            f"threshold must be from 1 to the number of shares, {len(shares)}, found {threshold}"
+        )
     points = tuple(sorted(shares)[:threshold])
     if points[0] < 1 or points[-1] >= 2**16:
-        raise UsageError("shares are numbered from 1 to 65535")
+        raise UsageError(f"the numbers of shares must be from 1 to 65535, found {points[0]} to {points[-1]}")
     total = 0
     for x, weight in zip(points, _weights_at_zero(points), strict=True):
         total += weight * _element(x, shares[x])

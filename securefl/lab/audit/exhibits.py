@@ -21,7 +21,10 @@ class Table:
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise UsageError(f"table {self.title!r}: a row does not have {len(self.columns)} cells")
+            raise UsageError(
+                f"each row of table {self.title!r} must have one cell for each of its {len(self.columns)}"
+                " columns"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,9 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
-            raise UsageError(f"curve {self.label!r}: {len(self.x)} x and {len(self.y)} y")
+            raise UsageError(
+                f"curve {self.label!r} must have as many x as y values, found {len(self.x)} and {len(self.y)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,10 @@ class AuditHeatMap:
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
-            raise UsageError(f"heat map {self.title!r}: values do not fit rows and columns")
+            raise UsageError(
+                f"the values of heat map {self.title!r} must have one row per row title and one column per"
+                " column title"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

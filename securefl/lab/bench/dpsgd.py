@@ -73,7 +73,10 @@ def run_dpsgd(batch: int = 16, repetitions: int = 5, steps: int = 40) -> DpRepor
         UsageError: a batch outside [1, 3000], no repetition or no step.
     """
     if not 1 <= batch <= RECORDS or repetitions < 1 or steps < 1:
-        raise UsageError(f"cannot measure {repetitions} times {steps} steps of {batch} of {RECORDS} records")
+        raise UsageError(
+            f"batch must be from 1 to {RECORDS}, repetitions and steps at least 1; found {batch},"
+            f" {repetitions} and {steps}"
+        )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -194,7 +194,9 @@ class _Round:
                 self._take(name, item, counts)
         tally, server = self._tally, self._nodes.pop(SERVER)
         if len(tally.opened) != 1 or tally.began is None:
-            raise UsageError(f"the benchmark of {self._kind} opened {len(tally.opened)} sums")
+            raise UsageError(
+                f"the benchmark of {self._kind} must open 1 sum, found {len(tally.opened)}: a bug in securefl"
+            )
         self._nodes.pop(DEALER, None)
         members = list(self._nodes.values())
         return Cost(
@@ -225,7 +227,9 @@ class _Round:
             delivery = node.inbox.accept(frame, "bench", 0.0)
             node.received += len(frame) * counts
         if delivery is None:
-            raise UsageError("the benchmark lost a message")
+            raise UsageError(
+                "the benchmark received a part of a message instead of a whole one: a bug in securefl"
+            )
         return delivery.event(0.0)
 
     def _perform(self, name: PartyId, effects: tuple[RunEffect, ...]) -> None:
@@ -244,7 +248,7 @@ class _Round:
                     self._tally.opened.append(opened)
                     self._tally.ended = time.perf_counter()
                 case kernel.Aborted():
-                    raise UsageError(f"the benchmark was aborted: {effect.reason}")
+                    raise UsageError(f"the run that the benchmark measures was aborted: {effect.reason}")
                 case _:
                     pass
 

@@ -70,7 +70,9 @@ class _End:
         for frame in frames:
             self.meter.count_verified(frame)
         if delivery is None:
-            raise UsageError("a message of the benchmark did not arrive whole")
+            raise UsageError(
+                "the benchmark received a part of a message instead of a whole one: a bug in securefl"
+            )
         return delivery
 
 
@@ -117,7 +119,9 @@ class _Sum:
             boxing, key_list = masking.server.close_keys(phase)
         boxed: dict[PartyId, masking.client.Boxed] = {}
         if not isinstance(boxing, masking.server.CollectingBoxes) or key_list is None:
-            raise UsageError("the benchmark lost its own instance")
+            raise UsageError(
+                "the server of the benchmark gave up the sum when it closed the key list: a bug in securefl"
+            )
         for name in self.names:
             end = self.ends[name]
             received = _of(messages.KeyList, end.receive(self.server.send(name, key_list)))
@@ -144,7 +148,10 @@ class _Sum:
         with self.server.meter.stage("boxes"):
             phase, lists = masking.server.close_boxes(boxing)
         if not isinstance(phase, masking.server.MaskedInputs):
-            raise UsageError("the benchmark lost its own instance")
+            raise UsageError(
+                "the server of the benchmark gave up the sum when it closed the share lists: a bug in"
+                " securefl"
+            )
         submitted: dict[PartyId, masking.client.Submitted] = {}
         for name in self.names:
             frames = self.server.send(name, lists[name])
@@ -180,7 +187,9 @@ class _Sum:
                 opened = self.server.identity.open_sealed(sealed, _CONTEXT)
                 shares = wire.decode_struct(messages.ReleasedShares, opened, name).instances[0]
                 if not isinstance(shares, messages.InstanceShares):
-                    raise UsageError("the benchmark of masking opens a sum of another kind")
+                    raise UsageError(
+                        "the benchmark of masking received shares of another kind of sum: a bug in securefl"
+                    )
                 masking.opening.check_release(phase, survivors, name, shares)
                 releases[name] = shares
         with self.server.meter.stage("open"):
@@ -192,7 +201,9 @@ class _Sum:
             for frame in freeze.receipts:
                 receipt = _of(messages.Receipt, wire.open_relayed(frame, self.roster, RUN, SERVER, SERVER))
                 if receipt.lists_digest != held.lists_digest:
-                    raise UsageError("the benchmark showed its members different lists")
+                    raise UsageError(
+                        "the server of the benchmark sent its members different lists: a bug in securefl"
+                    )
         for frame in freeze.receipts:
             end.meter.count_relayed(frame)
         with end.meter.stage("release"):
@@ -224,7 +235,7 @@ def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehea
     submitted, phase = run.inputs(*run.keys(), encoded, alive)
     opened = run.open(submitted, phase)
     if not np.array_equal(opened, encoded * encoded.dtype.type(len(alive))):
-        raise UsageError("the benchmark opened a wrong sum")
+        raise UsageError("the benchmark opened a wrong sum: a bug in securefl")
     meters = tuple(run.ends[name].meter for name in alive)
     for each in meters:
         each.seconds[ENCODE] = meter.seconds[ENCODE]
@@ -233,5 +244,8 @@ def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehea
 
 def _of(kind: type[_MessageT], delivery: wire.Delivery) -> _MessageT:
     if not isinstance(delivery.message, kind):
-        raise UsageError(f"expected {kind.__name__}, got {type(delivery.message).__name__}")
+        raise UsageError(
+            f"the benchmark expected a message {kind.__name__}, found"
+            f" {type(delivery.message).__name__}: a bug in securefl"
+        )
     return delivery.message

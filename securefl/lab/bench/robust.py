@@ -73,7 +73,10 @@ def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int
     """
     sizes = tuple(sizes)
     if repetitions < 1 or any(c < FEWEST or d < 1 for c, d in sizes):
-        raise UsageError(f"cannot measure {sizes}, {repetitions} times")
+        raise UsageError(
+            f"sizes must have {FEWEST} or more clusters and 1 or more coordinates, repetitions be 1 or"
+            f" more; found {sizes}, {repetitions}"
+        )
     rows = [row for c, d in sizes for row in _measure_size(c, d, repetitions)]
     return RobustReport(repetitions, tuple(rows))
 

@@ -53,7 +53,10 @@ class BenchRow:
             or not 1 <= self.length <= messages.MAX_VECTOR // 4
             or not 0 <= 3 * self.dropped <= self.members
         ):
-            raise UsageError(f"cannot measure {self.members} members, {self.length} words, -{self.dropped}")
+            raise UsageError(
+                f"members must be 3 to {messages.MAX_CLUSTER}, length 1 to {messages.MAX_VECTOR // 4},"
+                f" dropped at most a third of members; found {self.members}, {self.length}, {self.dropped}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def run_secagg(rows: Sequence[BenchRow], repetitions: int = 3, entropy: Entropy 
         UsageError: no repetition; or a sum came out wrong.
     """
     if repetitions < 1:
-        raise UsageError("a benchmark runs at least once")
+        raise UsageError(f"repetitions must be at least 1, found {repetitions}")
     source = entropy or OsEntropy()
     # Not measured: first calls into libraries, and tables that are computed once per process.
     rehearse(4, 1_000, 1, source)

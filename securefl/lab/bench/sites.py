@@ -116,7 +116,7 @@ def run_sites(length: int = LENGTH, repetitions: int = 100) -> SiteReport:
         UsageError: no repetition or no number; or the loop and the site end with other bits.
     """
     if repetitions < 1 or length < 1:
-        raise UsageError(f"cannot measure {repetitions} times {length} numbers")
+        raise UsageError(f"repetitions and length must be at least 1, found {repetitions} and {length}")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -155,7 +155,10 @@ def _here(name: str, repetitions: int) -> list[HereRow]:
                 # dropped at once, as a party drops them, so that memory is used again.
                 (one, expected), (other, found) = trainer(number), train(number)
                 if way == SITE and not np.array_equal(expected, found):
-                    raise UsageError("the loop and the site end with other bits")
+                    raise UsageError(
+                        "training in loop and site gave different parameters, expected the same bits:"
+                        " a bug in securefl"
+                    )
                 seconds.append((one, other))
             if not rows:
                 rows.append(_row(name, TRAINER, [(one, one) for one, _ in seconds[1:]]))
@@ -194,7 +197,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
                 _descend(module, loader)
             after = models.to_vector(module)
             if not np.isfinite(after).all():
-                raise UsageError("the loop diverges")
+                raise UsageError("training in the loop diverged: the parameters are no longer finite")
             return models.change(params, after)
 
         return _time(train)

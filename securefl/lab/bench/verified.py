@@ -135,7 +135,7 @@ def run_verified(
         UsageError: no repetition; or a round was not confirmed: a bug.
     """
     if repetitions < 1:
-        raise UsageError("a benchmark runs at least once")
+        raise UsageError(f"repetitions must be at least 1, found {repetitions}")
     source, costs = entropy or OsEntropy(), []
     for members, length in sizes:
         for verify in ("off", "committee"):
@@ -235,7 +235,7 @@ class _Rounds:
             for item in waiting:
                 self._take(item)
         if not self._finished or (self._verified and _MEASURED not in self._confirmed):
-            raise UsageError("the benchmark of verified rounds confirmed no round")
+            raise UsageError("the benchmark ended before its measured round was confirmed: a bug in securefl")
 
     def _take(self, item: _Item) -> None:
         node, event = self.nodes[item.to], item.event
@@ -275,7 +275,7 @@ class _Rounds:
                 case kernel.Report(item=ClaimConfirmed() as confirmed):
                     self._confirmed.add(confirmed.round)
                 case kernel.Aborted():
-                    raise UsageError(f"the benchmark was aborted: {effect.reason}")
+                    raise UsageError(f"the run that the benchmark measures was aborted: {effect.reason}")
                 case kernel.Finished():
                     self._finished |= name == SERVER
                 case _:
@@ -306,7 +306,9 @@ def _receive(node: _Node, frames: tuple[bytes, ...]) -> kernel.Event[messages.An
     for frame in frames:
         delivery = node.inbox.accept(frame, "bench", 0.0)
     if delivery is None:
-        raise UsageError("the benchmark lost a message")
+        raise UsageError(
+            "the benchmark received a part of a message instead of a whole one: a bug in securefl"
+        )
     return delivery.event(0.0)
 
 

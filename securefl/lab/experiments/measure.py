@@ -306,5 +306,7 @@ def device_of(federation: SimulatedFederation) -> str:
 def _evaluate(federation: SimulatedFederation, params: F32) -> sgd.Evaluation:
     found = federation.evaluator.evaluate(params)
     if found is None:
-        raise UsageError("accuracy cannot be measured: the model has no test set")
+        raise UsageError(
+            "cannot measure accuracy: the model has no test set; use a model whose data have test records"
+        )
     return found

@@ -21,7 +21,7 @@ def probabilities(trials: int, rate: float) -> F64:
         UsageError: a negative number of trials, or a rate outside [0, 1].
     """
     if trials < 0 or not 0 <= rate <= 1:
-        raise UsageError(f"expected trials >= 0 and a rate in [0, 1], found {trials} and {rate}")
+        raise UsageError(f"trials must be at least 0 and rate in [0, 1], found {trials} and {rate}")
     return clustering.binomial_law(trials, rate)
 
 
@@ -36,7 +36,8 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
     """
     if not (0 <= hits <= trials and trials >= 1 and 0 < confidence < 1):
         raise UsageError(
-            f"expected 0 <= hits <= trials and a confidence in (0, 1), found {hits}, {trials}, {confidence}"
+            f"0 <= hits <= trials, trials >= 1 and 0 < confidence < 1 must hold, found {hits},"
+            f" {trials}, {confidence}"
         )
     from scipy import special  # noqa: PLC0415 - a fifth of a second that only audits spend
 

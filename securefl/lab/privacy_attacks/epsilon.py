@@ -61,7 +61,10 @@ def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
     """
     canaries, made, right = guesses
     if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
-        raise UsageError(f"impossible guesses, epsilon or delta: {guesses}, {epsilon}, {delta}")
+        raise UsageError(
+            "0 <= right <= made <= canaries, epsilon >= 0 and 0 <= delta <= 1 must hold; found"
+            f" {guesses}, {epsilon}, {delta}"
+        )
     law = counting.probabilities(made, 1 / (1 + math.exp(-epsilon)))
     below = np.cumsum(law[:right][::-1]) / np.arange(1, right + 1)
     slope = float(below.max()) if right else 0.0
@@ -75,7 +78,7 @@ def bound_of(guesses: Guesses, delta: float, confidence: float) -> Bound:
         UsageError: as for :func:`p_value`, or a confidence outside (0, 1).
     """
     if not 0 < confidence < 1:
-        raise UsageError(f"expected a confidence in (0, 1), found {confidence}")
+        raise UsageError(f"confidence must be in (0, 1), found {confidence}")
     low, high = 0.0, _LARGEST
     if p_value(guesses, low, delta) > 1 - confidence:
         return Bound(0.0, confidence, guesses)
@@ -101,7 +104,8 @@ def guess(scores: F64, included: npt.NDArray[np.bool_], presences: int, absences
     count = scores.size
     if scores.shape != included.shape or scores.ndim != 1 or presences + absences > count:
         raise UsageError(
-            f"{presences} + {absences} guesses do not fit shapes {scores.shape}, {included.shape}"
+            f"cannot guess {presences + absences} canaries: scores and included must be vectors of one"
+            f" length, at least that; found shapes {scores.shape}, {included.shape}"
         )
     order = np.argsort(scores, kind="stable")
     right = int(included[order[count - presences :]].sum()) + int((~included[order[:absences]]).sum())
@@ -132,7 +136,10 @@ def one_run(
         UsageError: as for :func:`guess` and :func:`bound_of`, or a share out of range.
     """
     if scores.size < 2 or not shares or not all(0 < share <= 0.5 for share in shares):
-        raise UsageError(f"expected 2 canaries or more and shares in (0, 1/2], found {scores.size}, {shares}")
+        raise UsageError(
+            f"scores must have 2 canaries or more and shares be in (0, 1/2]; found {scores.size}"
+            f" canaries, shares {shares}"
+        )
     kinds = list(itertools.product(shares, (True, False)))
     each = 1 - (1 - confidence) / len(kinds)
     found = []
@@ -169,7 +176,8 @@ def errors_at_most(
     """
     if scores.shape != included.shape or scores.ndim != 1 or included.all() or not included.any():
         raise UsageError(
-            f"expected equal shapes and canaries of both kinds, found {scores.shape}, {included.shape}"
+            "scores and included must be vectors of one shape, with canaries of both kinds; found"
+            f" shapes {scores.shape}, {included.shape}"
         )
     guessed = scores >= threshold
     absent, present = int((~included).sum()), int(included.sum())

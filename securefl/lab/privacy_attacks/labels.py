@@ -49,7 +49,10 @@ def learn(changes: F64, shares: F64) -> LabelModel:
         UsageError: shapes that do not fit, or fewer than two shadow parties.
     """
     if changes.shape != shares.shape or changes.ndim != 2 or len(changes) < 2:
-        raise UsageError(f"expected equal shapes (k >= 2, classes), found {changes.shape}, {shares.shape}")
+        raise UsageError(
+            "changes and shares must have one shape, 2 or more shadow parties by classes; found"
+            f" {changes.shape}, {shares.shape}"
+        )
     centre, mean = changes.mean(axis=0), shares.mean(axis=0)
     moved = changes - centre
     gram = moved.T @ moved

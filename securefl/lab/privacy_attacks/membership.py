@@ -33,12 +33,14 @@ def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -
     """
     if scores.shape != member.shape or target.shape != scores.shape[1:]:
         raise UsageError(
-            f"shapes do not fit: target {target.shape}, scores {scores.shape}, member {member.shape}"
+            f"scores and member must have one shape, and target that of a row; found {scores.shape},"
+            f" {member.shape}, {target.shape}"
         )
     known = (member.sum(axis=0) >= LEAST) & ((~member).sum(axis=0) >= LEAST)
     if not known.any():
         raise UsageError(
-            f"no record has {LEAST} shadow models with it and {LEAST} without it, of {len(scores)}"
+            f"cannot attack membership: no record is in {LEAST} and out of {LEAST} of {len(scores)}"
+            " shadow models; train more of them"
         )
     with_, without = _law(scores, member, known), _law(scores, ~member, known)
     ratios = np.zeros(len(target))

@@ -35,7 +35,9 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
         UsageError: the column does not exist.
     """
     if rows.ndim != 2 or not 0 <= party < rows.shape[1]:
-        raise UsageError(f"rows of shape {rows.shape} have no party {party}")
+        raise UsageError(
+            f"party must be a column of rows, found party {party} and rows of shape {rows.shape}"
+        )
     column = rows[:, party].astype(np.float64)
     if not column.any():
         return None
@@ -58,6 +60,6 @@ def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
         UsageError: a parameter out of range.
     """
     if not (std > 0 and 0 < rate <= 1):
-        raise UsageError(f"expected noise > 0 and a rate in (0, 1], found {std}, {rate}")
+        raise UsageError(f"std must be above 0 and rate in (0, 1], found {std} and {rate}")
     exponent = shift * (seen - shift / 2) / std**2 + math.log(rate)
     return exponent if rate == 1 else np.logaddexp(exponent, math.log1p(-rate))

@@ -39,7 +39,8 @@ def ssim(one: F64, other: F64) -> float:
     """
     if one.shape != other.shape or one.ndim != 2 or min(one.shape) < WINDOW:
         raise UsageError(
-            f"expected equal shapes of {WINDOW} x {WINDOW} or more, found {one.shape}, {other.shape}"
+            f"one and other must be pictures of one shape, at least {WINDOW} x {WINDOW}; found"
+            f" {one.shape}, {other.shape}"
         )
     a, b = (sliding_window_view(picture, (WINDOW, WINDOW)) for picture in (one, other))
     mean_a, mean_b = a.mean(axis=(2, 3)), b.mean(axis=(2, 3))
@@ -63,7 +64,7 @@ def best_matches(originals: F64, candidates: F64) -> tuple[Match, ...]:
         UsageError: no candidate, or shapes that do not fit.
     """
     if not len(candidates):
-        raise UsageError("expected at least one candidate")
+        raise UsageError("candidates must have at least 1 picture, found none")
     inside = np.clip(candidates, 0.0, 1.0)
     found = []
     for original in originals:

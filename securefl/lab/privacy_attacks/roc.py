@@ -54,10 +54,11 @@ def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
     """
     if scores.shape != member.shape or scores.ndim != 1 or member.all() or not member.any():
         raise UsageError(
-            f"expected equal shapes and records of both kinds, found {scores.shape}, {member.shape}"
+            "scores and member must be vectors of one shape, with records of both kinds; found"
+            f" {scores.shape}, {member.shape}"
         )
     if np.isnan(scores).any():
-        raise UsageError("a score is not a number")
+        raise UsageError("scores must be numbers, found NaN")
     order = np.argsort(-scores, kind="stable")
     falling = scores[order]
     # One point for each distinct score: records with equal scores are identified together.

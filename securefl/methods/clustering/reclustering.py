@@ -52,18 +52,23 @@ def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, 
 def _check(parties: int, byzantine: int, size: int) -> None:
     if not (0 <= byzantine <= parties and 1 <= size <= parties):
         raise UsageError(
-            f"{parties} parties, {byzantine} Byzantine ones or clusters of {size} are out of range"
+            f"byzantine must be from 0 to {parties} and size from 1 to {parties}, the number of"
+            f" parties; found {byzantine} and {size}"
         )
 
 
 def _check_withstood(parties: int, size: int, withstood: int, reclusterings: int = 1) -> None:
     _check(parties, 0, size)
     if withstood < 0 or reclusterings < 1:
-        raise UsageError(f"{withstood} tolerated clusters or {reclusterings} reclusterings are out of range")
+        raise UsageError(
+            f"withstood must be at least 0 and reclusterings at least 1, found {withstood} and"
+            f" {reclusterings}"
+        )
 
 
 def _check_picks(benign: int, picked: int, reclusterings: int) -> None:
     if benign < 2 or not 1 <= picked <= benign or reclusterings < 1:
         raise UsageError(
-            f"cannot pick {picked} of {benign} benign parties {reclusterings} times: a number is out of range"
+            "benign must be at least 2, picked from 1 to benign and reclusterings at least 1; found"
+            f" {benign}, {picked}, {reclusterings}"
         )

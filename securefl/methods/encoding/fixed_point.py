@@ -53,13 +53,13 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale_bits <= MAX_SCALE_BITS:
-            raise UsageError(f"scale_bits must lie in [0, {MAX_SCALE_BITS}], not {self.scale_bits}")
+            raise UsageError(f"scale_bits must be from 0 to {MAX_SCALE_BITS}, found {self.scale_bits}")
         if not (math.isfinite(self.range) and self.range > 0):
-            raise UsageError(f"range must be finite and positive, not {self.range}")
+            raise UsageError(f"range must be finite and positive, found {self.range}")
         if not 1 <= self.steps <= MAX_STEPS:
             raise UsageError(
-                f"range {self.range} at {self.scale_bits} bits gives {self.steps} steps,"
-                f" outside [1, {MAX_STEPS}]"
+                f"range must be from 1 to {MAX_STEPS} steps of 2^-scale_bits, found {self.steps} (range"
+                f" {self.range}, scale_bits {self.scale_bits})"
             )
 
     @property
@@ -88,7 +88,7 @@ class FixedPoint:
         """
         expect(values, "values", np.float64, (None,))
         if not np.isfinite(values).all():
-            raise UsageError("values has a coordinate that is not finite")
+            raise UsageError("values must be finite: a coordinate is NaN or infinite")
         words = prg.expand(entropy.draw(prg.KEY_BYTES), values.size, np.uint64)
         words >>= np.uint64(11)
         rounded = np.empty(values.size, dtype=np.int64)
@@ -129,7 +129,7 @@ class FixedPoint:
         """
         expect(total, "total", np.int64, (None,))
         if not (math.isfinite(weight) and weight > 0):
-            raise UsageError(f"the total weight must be finite and positive, not {weight}")
+            raise UsageError(f"the total weight must be finite and positive, found {weight}")
         mean: F64 = total.astype(np.float64)
         mean *= 1.0 / (1 << self.scale_bits)
         mean /= weight
@@ -154,11 +154,11 @@ def clip_l2(update: F64, bound: float | None) -> F64:
     """
     expect(update, "update", np.float64, (None,))
     if not np.isfinite(update).all():
-        raise UsageError("update has a coordinate that is not finite")
+        raise UsageError("update must be finite: a coordinate is NaN or infinite")
     if bound is None:
         return update
     if not (math.isfinite(bound) and bound > 0):
-        raise UsageError(f"the clipping bound must be finite and positive, not {bound}")
+        raise UsageError(f"bound, the clipping bound, must be finite and positive, found {bound}")
     largest = float(np.abs(update).max(initial=0.0))
     if largest == 0.0:
         return update

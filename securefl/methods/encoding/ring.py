@@ -26,7 +26,7 @@ def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
         case 64:
             return np.uint64
         case _:
-            raise UsageError(f"a ring has 32 or 64 bits, not {bits}")
+            raise UsageError(f"bits of a ring must be 32 or 64, found {bits}")
 
 
 def zeros(length: int, bits: int) -> Ring:
@@ -100,7 +100,7 @@ def _view(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> npt.
     word = ring_dtype(bits)
     expected = length * (bits // 8)
     if length < 0:
-        raise UsageError(f"a vector cannot have {length} elements")
+        raise UsageError(f"length of a vector must be at least 0, found {length}")
     size = raw.nbytes if isinstance(raw, memoryview) else len(raw)
     if size != expected:
         raise PeerError(culprit, f"a vector of {length} {bits}-bit words has {expected} bytes, not {size}")

@@ -48,7 +48,9 @@ class Coalitions:
             UsageError: more colluders than ``searched``.
         """
         if not 0 <= colluders <= self.searched:
-            raise UsageError(f"{colluders} colluders: the search covers 0 to {self.searched}")
+            raise UsageError(
+                f"colluders must be from 0 to {self.searched}, as was searched; found {colluders}"
+            )
         return frozenset(p for p, support in self.supports.items() if len(support) <= colluders + 1)
 
 
@@ -64,7 +66,9 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
             :func:`securefl.methods.leakage.support.least_support` for a bound.
     """
     if not 0 <= colluders < ALWAYS:
-        raise UsageError(f"{colluders} unnamed colluders: the search covers 0 to {ALWAYS - 1}")
+        raise UsageError(
+            f"colluders, the number of unnamed ones, must be from 0 to {ALWAYS - 1}, found {colluders}"
+        )
     for attempt in range(_TRIES):
         try:
             found = _Search(ledger, attempt).run(colluders + 1)
@@ -75,7 +79,10 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
             colluders,
             {names[i]: tuple(names[j] for j in sorted(support)) for i, support in sorted(found.items())},
         )
-    raise UsageError("no projection of the parties' points was of use: the prime misled")
+    raise UsageError(
+        "cannot search the parties' points: no random projection was regular modulo the prime;"
+        " try another prime"
+    )
 
 
 class _Search:

@@ -49,7 +49,9 @@ class Echelon:
             UsageError: wrong shape or dtype.
         """
         if row.shape != (self.width,) or row.dtype != np.int64:
-            raise UsageError(f"a row of {row.dtype} {row.shape} does not fit {self.width} columns")
+            raise UsageError(
+                f"row must be an int64 vector of length {self.width}, found {row.dtype} of shape {row.shape}"
+            )
         rest = self._less(row, self.basis, self.pivots)
         rest = self._less(rest, self.fresh, self.fresh_pivots)
         places = np.flatnonzero(rest)

@@ -60,7 +60,10 @@ class LeakageLedger:
         """
         columns = tuple(sorted(set(parties)))
         if not columns or prime.bit_length() != modular.BITS or not modular.is_prime(prime):
-            raise UsageError(f"no ledger over {len(columns)} parties modulo {prime}")
+            raise UsageError(
+                f"parties must be at least 1 and prime a prime of {modular.BITS} bits; found"
+                f" {len(columns)} parties, prime {prime}"
+            )
         return cls(version, columns, prime, echelon=Echelon.empty(prime, len(columns)))
 
     def open(self, survivors: Collection[PartyId]) -> LeakageLedger:
@@ -75,7 +78,10 @@ class LeakageLedger:
         members = set(survivors)
         row = tuple(column for column, party in enumerate(self.parties) if party in members)
         if not row or len(row) != len(members):
-            raise UsageError(f"a sum of {len(members)} members, of which the ledger knows {len(row)}")
+            raise UsageError(
+                f"survivors must be 1 or more parties of the ledger, found {len(members)} of which it has"
+                f" {len(row)}"
+            )
         return self._with(row)
 
     def _with(self, row: tuple[int, ...]) -> LeakageLedger:
@@ -103,7 +109,7 @@ class LeakageLedger:
         known = set(colluders)
         kept = [column for column, party in enumerate(self.parties) if party not in known]
         if len(kept) + len(known) != len(self.parties):
-            raise UsageError("a colluder is no party of the ledger")
+            raise UsageError("colluders must be parties of the ledger, found one that is not")
         number = {column: place for place, column in enumerate(kept)}
         ledger = LeakageLedger.begin(self.version, (self.parties[column] for column in kept), self.prime)
         for row in self.openings:

@@ -43,8 +43,8 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
     """
     if not computable(ledger, colluders):
         raise UsageError(
-            f"{colluders} unnamed colluders among {len(ledger.parties)} parties: leverage covers up to"
-            f" {MOST_COLLUDERS}, of fewer parties the more colluders"
+            f"colluders must be 0 to {MOST_COLLUDERS}, fewer in large ledgers; found {colluders} among"
+            f" {len(ledger.parties)} parties"
         )
     found = np.zeros(len(ledger.parties))
     if _disjoint(ledger):

@@ -38,7 +38,9 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
     """
     size = len(matrix)
     if matrix.shape != (size, size) or right.shape[:1] != (size,):
-        raise UsageError(f"a system of {matrix.shape} does not fit right sides {right.shape}")
+        raise UsageError(
+            f"matrix must be square with as many rows as right; found shapes {matrix.shape} and {right.shape}"
+        )
     inverse = _inverse(matrix, prime)
     rows = [np.flatnonzero(row).tolist() for row in matrix]
     # Hadamard and Cramer: numerators and denominator of a solution are below this.
@@ -52,7 +54,10 @@ def solve(matrix: I64, right: I64, prime: int) -> list[Fractions]:
     value = np.zeros(right.shape, object)
     while None in found:
         if modulus > 2 * limit * limit:
-            raise UsageError("the system has no solution: it was regular, so this is a mistake in its making")
+            raise UsageError(
+                "cannot lift the solution to fractions: none solves the system within its bound: a bug in"
+                " securefl"
+            )
         digit = modular.product(inverse, rest % prime, prime)
         # Exact: the difference is a multiple of the prime, and the quotient has magnitude below n + 2^31.
         rest = (rest - modular.wrapped_product(doubles, digit)) * unit
@@ -75,7 +80,7 @@ def _inverse(matrix: I64, prime: int) -> I64:
     whole = echelon.settled
     order = np.argsort(np.array(whole.pivots, dtype=np.int64))
     if whole.rank < size or max(whole.pivots, default=-1) >= size:
-        raise UsageError("the matrix is singular modulo the prime")
+        raise UsageError("cannot solve the system: matrix is singular modulo the prime; use another prime")
     return whole.basis[order][:, size:]
 
 

@@ -151,7 +151,7 @@ def inverses(values: I64, prime: int) -> I64:
     """
     if len(values) <= _FEW:
         if not values.all():
-            raise UsageError("zero has no inverse")
+            raise UsageError("values must not be 0: zero has no inverse modulo a prime")
         return np.array([pow(value, -1, prime) for value in values.tolist()], np.int64)
     odd = len(values) % 2
     padded = np.concatenate([values, np.ones(odd, np.int64)])

@@ -81,7 +81,9 @@ def decide(ledger: LeakageLedger) -> Decision:
         exposed, witness = prove_exposed(other), find_witness(other)
         if None not in exposed.values() and (witness is not None or len(exposed) == len(other.parties)):
             return Decision({party: proof for party, proof in exposed.items() if proof}, witness)
-    raise UsageError(f"{_TRIES} primes, and none gave a proof for everybody")
+    raise UsageError(
+        f"cannot prove each party exposed or hidden: {_TRIES} primes gave no proof: a bug in securefl"
+    )
 
 
 def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
@@ -131,7 +133,9 @@ def prove_exposed(
     """
     wanted = sorted(ledger.exposed if parties is None else parties)
     if not ledger.exposed.issuperset(wanted):
-        raise UsageError("a proof of exposure is asked for a party that is not exposed")
+        raise UsageError(
+            "parties must be exposed in the ledger, found one that is not; prove exposed parties only"
+        )
     columns = [ledger.parties.index(party) for party in wanted]
     proofs = _combinations(ledger, ledger.echelon.settled.pivots, columns, ledger.independent)
     return {

@@ -192,7 +192,10 @@ def _unsheltered_columns(ledger: LeakageLedger, bound: int) -> list[int]:
 def _prove_support(ledger: LeakageLedger, columns: tuple[int, ...], at_least: int) -> LeastSupport:
     proof = proofs.prove_support(ledger, columns)
     if proof is None:
-        raise UsageError(f"a support of {len(columns)} parties does not lift to the integers")
+        raise UsageError(
+            f"cannot prove the support of {len(columns)} parties: it holds modulo the prime only; try"
+            " another prime"
+        )
     return LeastSupport(tuple(ledger.parties[k] for k in proof.support), at_least, proof)
 
 
@@ -212,7 +215,10 @@ def _search(ledger: LeakageLedger, size: int, columns: list[int] | None = None) 
             return dependent_set(points if columns is None else points[columns], ledger.prime)
         except UnluckyError:
             continue
-    raise UsageError("no projection of the parties' points was of use: the prime misled")
+    raise UsageError(
+        "cannot search the parties' points: no random projection was regular modulo the prime;"
+        " try another prime"
+    )
 
 
 def _samples(ledger: LeakageLedger) -> list[tuple[int, ...]]:

@@ -153,7 +153,9 @@ class Statistics:
         try:
             found = narrowing.exact_f64(values)
         except narrowing.NarrowingError as error:
-            raise UsageError(f"a column holds {error}") from error
+            raise UsageError(
+                f"values must be convertible to float64 exactly: a column holds {error}"
+            ) from error
         if unknown or found.ndim != 2 or found.shape[1] != len(wanted):
             what = f"the array has shape {found.shape}, but {len(wanted)} columns are named"
             if unknown:

@@ -64,7 +64,7 @@ def epsilon(
             (:func:`refusal`), or ``delta`` outside [1e-12, 1).
     """
     if not MIN_DELTA <= delta < 1:
-        raise UsageError(f"delta must be from {MIN_DELTA:g} to below 1, not {delta:g}")
+        raise UsageError(f"delta must be at least {MIN_DELTA:g} and below 1, found {delta:g}")
     steps, slack, left = _kinds(events, delta)
     if not steps:
         return 0.0
@@ -131,7 +131,7 @@ def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
     """
     kinds = {(event.unit, event.relation) for event in events}
     if len(kinds) > 1:
-        raise UsageError(f"events of several units or relations do not add up: {sorted(kinds)}")
+        raise UsageError(f"events must have one privacy unit and one relation, found {sorted(kinds)}")
     for event in events:
         if reason := refusal(event):
             raise UsageError(reason)

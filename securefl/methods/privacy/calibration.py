@@ -138,7 +138,7 @@ def calibrate(
             f"choose {MIN_EPSILON:g} to {MAX_EPSILON:g}",
         )
     if not 0 < tolerance <= 0.1:
-        raise UsageError(f"tolerance must be above 0 and at most 0.1, not {tolerance}")
+        raise UsageError(f"tolerance must be above 0 and at most 0.1, found {tolerance}")
 
     find = _Search(event, target, delta, path)
     rough = find.start()

@@ -91,9 +91,12 @@ def plan_shares(
     dropouts, Jiang et al. (Dordis, arXiv 2209.12528).
     """
     if not (math.isfinite(target) and target > 0):
-        raise UsageError(f"the target standard deviation must be finite and positive, not {target}")
+        raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")
     if min_survivors < 1 or colluders < 0:
-        raise UsageError(f"{min_survivors} survivors with {colluders} colluders is no cluster")
+        raise UsageError(
+            f"min_survivors must be at least 1 and colluders at least 0, found {min_survivors} and"
+            f" {colluders}"
+        )
     plan = SharePlan(placement, target, min_survivors, colluders)
     if plan.honest < 1:
         raise ConfigError(
@@ -138,7 +141,10 @@ class ComponentPlan:
     def _kept_fraction(self, survivors: int) -> Fraction:
         missing = max(0, self.planned - survivors)
         if missing > len(self.stds):
-            raise UsageError(f"{survivors} survivors of {self.planned}, {len(self.stds)} dropouts tolerated")
+            raise UsageError(
+                f"survivors must be at least {self.planned - len(self.stds)} (planned {self.planned}, at"
+                f" most {len(self.stds)} dropouts), found {survivors}"
+            )
         return sums.exact_sum(Fraction(std) ** 2 for std in (self.share_std, *self.stds[:missing]))
 
 
@@ -159,9 +165,12 @@ def plan_components(
         UsageError: a target that is not finite and positive, or counts out of range.
     """
     if not (math.isfinite(target) and target > 0):
-        raise UsageError(f"the target standard deviation must be finite and positive, not {target}")
+        raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")
     if not 1 <= min_survivors <= planned or colluders < 0:
-        raise UsageError(f"{min_survivors} of {planned} survivors with {colluders} colluders is no cluster")
+        raise UsageError(
+            f"min_survivors must be from 1 to {planned} (planned) and colluders at least 0, found"
+            f" {min_survivors} and {colluders}"
+        )
     if min_survivors <= colluders:
         raise ConfigError(
             path,

@@ -42,7 +42,7 @@ def fresh_exposure(survivors: Iterable[int]) -> float:
     """
     counts = list(survivors)
     if not counts or min(counts) < 1:
-        raise UsageError(f"openings with {counts} unknown noises hide nothing or are none")
+        raise UsageError(f"survivors must have 1 or more entries, each at least 1; found {counts}")
     return math.fsum(1 / count for count in counts)
 
 
@@ -78,18 +78,21 @@ def exposures(
     openings = rows.shape[0] if rows.ndim == 2 else 0
     each = np.zeros(openings) if fresh is None else fresh
     if rows.ndim != 2 or once.shape != (rows.shape[1],) or each.shape != (openings,):
-        raise UsageError(f"rows {rows.shape} and variances {once.shape}, {each.shape} do not fit")
+        raise UsageError(
+            "rows must be a matrix with one entry of once per column, one of fresh per row; found"
+            f" {rows.shape}, {once.shape}, {each.shape}"
+        )
     if not np.isin(rows, (0, 1)).all():
-        raise UsageError("a row of openings holds 0 and 1 only")
+        raise UsageError("rows must hold 0 and 1 only")
     variances = np.concatenate([once, each])
     if not (np.isfinite(variances).all() and (variances >= 0).all()):
-        raise UsageError("variances are finite and not negative")
+        raise UsageError("variances of noise must be finite and not negative")
     positive = variances[variances > 0]
     largest = positive.max(initial=0.0)
     if largest > MOST_UNEQUAL * positive.min(initial=math.inf):
         raise UsageError(
-            f"variances from {positive.min():g} to {largest:g}: beyond a ratio of {MOST_UNEQUAL:g} the"
-            " rank of the sums' noise is not known in doubles"
+            f"cannot compute exposures: variances of noise from {positive.min():g} to {largest:g}"
+            f" differ by more than {MOST_UNEQUAL:g} times; doubles cannot hold their rank"
         )
     opened = rows.any(axis=0)
     found: F64 = np.where(opened, math.inf, 0.0)
@@ -131,5 +134,8 @@ def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float
         UsageError: as :func:`exposures`, or a party without noise of its own.
     """
     if not 0 <= party < variances.size or not variances[party] > 0:
-        raise UsageError(f"party {party} of {variances.size} has no noise of its own")
+        raise UsageError(
+            f"party must have noise of its own: found party {party} of {variances.size} with variance"
+            " 0 or out of range"
+        )
     return min(1.0, float(variances[party] * exposures(rows, variances)[party]))

@@ -61,7 +61,7 @@ def weights(law: NoiseLaw, std: float) -> Weights:
         UsageError: ``std`` below 1 or not finite.
     """
     if not (math.isfinite(std) and std >= 1):
-        raise UsageError(f"a noise law needs a finite standard deviation of at least 1 step, not {std}")
+        raise UsageError(f"std, in steps of the encoding, must be finite and at least 1, found {std}")
     variance = Fraction(std) ** 2
     count = math.ceil(14 * std) + 64
     ratios = _gaussian_ratios if law == "discrete-gaussian" else _skellam_ratios
@@ -134,5 +134,5 @@ def mu_slack(variance: float) -> float:
         UsageError: a variance below 16.
     """
     if not variance >= MIN_VARIANCE:
-        raise UsageError(f"no bound for integer noise of variance {variance}")
+        raise UsageError(f"variance of integer noise must be at least {MIN_VARIANCE}, found {variance}")
     return math.expm1(0.5 * math.log1p(3.5 / variance))

@@ -153,7 +153,8 @@ def plain_release(scenario: Scenario) -> release.ReleaseEvent:
         )
     if privacy.unit == "none" or dp is None or privacy.records is None:
         raise UsageError(
-            "no release to account for: the scenario has no privacy unit or no number of records"
+            "cannot account for a release: the scenario needs a privacy unit, training.dp_sgd and a"
+            " number of records"
         )
     return release.ReleaseEvent(
         noise_multiplier=1.0,
@@ -177,7 +178,9 @@ def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | Comp
     """
     privacy, sums = scenario.privacy, scenario.secure_sum
     if privacy.multiplier is None:
-        raise UsageError("the noise is not known yet")
+        raise UsageError(
+            "cannot name the mechanism: privacy.multiplier is not set; settle the scenario's noise first"
+        )
     target, f = privacy.multiplier * rounding.sensitivity, sums.colluders_per_cluster
     if privacy.placement == "dropout-exact":
         return plan_components(target, planned_of(scenario), sums.min_survivors, f)

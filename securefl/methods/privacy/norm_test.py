@@ -85,7 +85,10 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
             from ``ATTACK_FACTOR`` C with this failure; the message names the change.
     """
     if norm < 1 or projections < 1 or not 0 < failure < 1:
-        raise UsageError(f"no norm test of {norm} by {projections} projections at failure {failure}")
+        raise UsageError(
+            f"norm and projections must be at least 1 and failure in (0, 1); found {norm},"
+            f" {projections} and {failure}"
+        )
     numerator, denominator = _relative(projections, failure).as_integer_ratio()
     threshold = projections * norm * norm * numerator // denominator
     return NormTest(norm, projections, _range_bits(norm, projections), threshold)
@@ -117,8 +120,8 @@ def _relative(projections: int, failure: float) -> float:
     reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
     if reached > failure:
         raise UsageError(
-            f"{projections} projections accept vectors of {ATTACK_FACTOR:g} C with probability up to"
-            f" {reached:.2g}, which is more than {failure:g}: take more projections"
+            f"projections, found {projections}, must be more: vectors of {ATTACK_FACTOR:g} C pass with"
+            f" probability {reached:.2g}, above failure, {failure:g}"
         )
     return relative
 
@@ -143,6 +146,6 @@ def _range_bits(norm: int, projections: int) -> int:
         if projections << (2 * bits) < _MAX_SUM and LONGEST << (bits + 1) <= _MAX_SUM:
             return bits
     raise UsageError(
-        f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} do not fit into"
-        " 64 bits: take fewer bits after the point, or a smaller norm"
+        f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} must fit"
+        " into 64 bits; use fewer scale_bits or a smaller norm"
     )

@@ -71,16 +71,26 @@ class ReleaseEvent:
                 f"noise multiplier {self.noise_multiplier} or {self.steps} steps are out of range"
             )
         if not 1 <= self.batch <= self.records:
-            raise UsageError(f"a batch of {self.batch} is out of range for {self.records} records")
+            raise UsageError(
+                f"batch must be from 1 to {self.records}, the number of records; found {self.batch}"
+            )
         if self.sampler == "none" and self.batch != self.records:
-            raise UsageError(f"a batch of {self.batch} from {self.records} records needs a sampler")
+            raise UsageError(
+                f'batch must be {self.records}, all records, or sampler not "none"; found batch {self.batch}'
+            )
         if isinstance(self.denominator, int) and self.denominator < 1:
-            raise UsageError(f"the denominator must be at least 1, not {self.denominator}")
+            raise UsageError(f"denominator must be at least 1, found {self.denominator}")
         fresh_exposure(self.survivors)
         if self.leverage is not None and not self.leverage * max(self.survivors) >= 1 - 1e-9:
-            raise UsageError(f"leverage {self.leverage} below 1 / {max(self.survivors)}")
+            raise UsageError(
+                f"leverage must be at least 1 / {max(self.survivors)} (the most survivors), found"
+                f" {self.leverage}"
+            )
         if not (self.mu_slack >= 0 and 0 <= self.delta_slack < 1 and 0 <= self.delta_lost < 1):
-            raise UsageError(f"slack {self.mu_slack}, {self.delta_slack}, {self.delta_lost}")
+            raise UsageError(
+                "mu_slack must be at least 0, delta_slack and delta_lost in [0, 1); found"
+                f" {self.mu_slack}, {self.delta_slack}, {self.delta_lost}"
+            )
         _check_choice(self.mechanism, Mechanism)
         _check_choice(self.unit, Unit)
         _check_choice(self.relation, Relation)
@@ -133,4 +143,6 @@ class ReleaseEvent:
 
 def _check_choice(value: str, choices: object) -> None:
     if value not in get_args(choices):
-        raise UsageError(f"{value!r} is not one of {', '.join(get_args(choices))}")
+        raise UsageError(
+            f"a choice of a release must be one of {', '.join(get_args(choices))}; found {value!r}"
+        )

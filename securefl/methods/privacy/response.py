@@ -23,7 +23,10 @@ def truthful_weight(epsilon: float) -> int:
         UsageError: epsilon is not in (0, 20].
     """
     if not 0 < epsilon <= MAX_CHOICE_EPSILON:
-        raise UsageError(f"randomised response with epsilon {epsilon}")
+        raise UsageError(
+            f"epsilon of randomised response must be above 0 and at most {MAX_CHOICE_EPSILON}, found"
+            f" {epsilon}"
+        )
     # The exponential is accurate to 2^-52; the factor subtracts more than its possible excess.
     return max(_UNIT, math.floor(math.exp(epsilon) * (1 - 2.0**-50) * _UNIT))
 
@@ -47,7 +50,7 @@ def randomised_response(preferred: int, options: int, epsilon: float, entropy: E
         UsageError: no such option, or an epsilon out of range.
     """
     if not 0 <= preferred < options:
-        raise UsageError(f"option {preferred} of {options}")
+        raise UsageError(f"preferred must be an option from 0 to {options - 1}, found {preferred}")
     truthful = truthful_weight(epsilon)
     total = truthful + (options - 1) * _UNIT
     limit = (1 << 8 * _DRAW_BYTES) // total * total

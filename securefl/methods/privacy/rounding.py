@@ -57,14 +57,15 @@ class BoundedRounding:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.norm) and self.norm > 0):
-            raise UsageError(f"the norm before rounding must be finite and positive, not {self.norm}")
+            raise UsageError(f"norm before rounding must be finite and positive, found {self.norm}")
         if self.dim < 1:
-            raise UsageError(f"a vector to round has at least 1 coordinate, not {self.dim}")
+            raise UsageError(f"dim of a vector to round must be at least 1, found {self.dim}")
         if not 0 < self.beta <= MAX_BETA:
-            raise UsageError(f"beta lies in (0, {MAX_BETA}], not {self.beta}")
+            raise UsageError(f"beta must be above 0 and at most {MAX_BETA}, found {self.beta}")
         if self.norm + math.sqrt(self.dim) > MAX_LENGTH:
             raise UsageError(
-                f"a vector of norm {self.norm:g} and {self.dim} coordinates may be longer than 2^30 steps"
+                f"norm + sqrt(dim) must be at most {MAX_LENGTH:g} steps; found norm {self.norm:g}, dim"
+                f" {self.dim}"
             )
 
     @property
@@ -107,7 +108,9 @@ class BoundedRounding:
         with np.errstate(over="ignore"):
             length = math.sqrt(float(np.square(values).sum()))
         if not length <= self.norm * (1 + _CLIP_SLACK / 2):
-            raise UsageError(f"values have norm {length}, more than the {self.norm} they were clipped to")
+            raise UsageError(
+                f"values must have a norm of at most {self.norm}, found {length}; clip them first"
+            )
         grid, limit = encoding.FixedPoint(0, MAX_LENGTH), self.squared
         for _ in range(self.tries):
             rounded = grid.encode(values, entropy).values

@@ -167,4 +167,6 @@ def _norm(scenario: Scenario, length: int, beta: float) -> float:
         return dp.norm / batch * (1 + sum_error(most, length, carried=carried))
     if scenario.privacy.unit == "party" and clip != "none":
         return clip
-    raise UsageError("nothing bounds what one unit adds: the scenario was not checked")
+    raise UsageError(
+        'cannot bound what one unit adds: set encoding.clip (unit "party") or training.dp_sgd (unit "record")'
+    )

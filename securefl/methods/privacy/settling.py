@@ -265,12 +265,12 @@ def _delta_of(scenario: Scenario) -> float:
         UsageError: delta is not settled yet.
     """
     if scenario.privacy.delta == "auto":
-        raise UsageError("delta is not known yet")
+        raise UsageError('cannot use privacy.delta: it is still "auto"; settle the scenario\'s noise first')
     return float(scenario.privacy.delta)
 
 
 def _make_mechanism(scenario: Scenario, length: int) -> Mechanism:
     mechanism = mechanism_of(scenario, length)
     if mechanism is None:
-        raise UsageError("no mechanism without privacy")
+        raise UsageError("cannot calibrate noise: the scenario has no privacy unit; set [privacy] unit")
     return mechanism

@@ -216,7 +216,9 @@ def _round_thresholds(true: laws.Weights) -> tuple[list[int], Fraction]:
         if threshold < whole:
             thresholds.append(threshold)
     if previous != whole:
-        raise UsageError("the weights end before the law does")
+        raise UsageError(
+            "cannot build the table of the law: its weights end before probability 1: a bug in securefl"
+        )
     unit = 1 << 192
     return thresholds, Fraction(-(-excess * unit // (low_total << (bits + 1))), unit)
 
@@ -238,7 +240,7 @@ def summed_distance(table: NoiseTable, draws: int) -> Fraction:
         UsageError: a negative number of draws.
     """
     if draws < 0:
-        raise UsageError(f"{draws} draws")
+        raise UsageError(f"draws must be at least 0, found {draws}")
     return draws * table.table_error
 
 
@@ -277,7 +279,7 @@ def added_delta(distance: Fraction, epsilon: float) -> float:
         UsageError: ``epsilon`` is negative or not a number.
     """
     if not epsilon >= 0:
-        raise UsageError(f"epsilon cannot be {epsilon}")
+        raise UsageError(f"epsilon must be at least 0, found {epsilon}")
     if distance == 0:
         return 0.0
     return float(distance) * (1 + math.exp(epsilon)) if epsilon < 700 else math.inf

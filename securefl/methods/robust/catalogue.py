@@ -48,7 +48,10 @@ def _prepare_rows(
     """Return the rows for the rule, and by cluster the row in which it counts."""
     needed = clusters_needed_by(plan)
     if stack.clusters < needed:
-        raise UsageError(f"this aggregation needs {needed} clusters, not {stack.clusters}")
+        raise UsageError(
+            f"cannot aggregate {stack.clusters} clusters: this aggregation needs at least {needed};"
+            " form more clusters"
+        )
     row_of: Places = np.arange(stack.clusters)
     if not plan.pre_aggregation:
         return stack, row_of
@@ -83,7 +86,7 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
     """
     needed = rule.clusters_needed
     if stack.clusters < needed:
-        raise UsageError(f"{rule} needs {needed} clusters, not {stack.clusters}")
+        raise UsageError(f"{rule} cannot aggregate {stack.clusters} clusters: it needs at least {needed}")
     with rule.blame_part():
         result = rule.aggregate(stack)
     if rule.is_own:

@@ -33,7 +33,7 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
         UsageError: ``beta`` is not in [0, 1/2).
     """
     if not 0 <= beta < 0.5:
-        raise UsageError(f"a share of {beta} cannot be trimmed at both ends")
+        raise UsageError(f"beta, the trimmed share of each end, must be in [0, 1/2), found {beta}")
     whole = products.total(stack.weights)
     low, high = beta * whole, (1 - beta) * whole
     vector = np.empty(stack.dimension)

@@ -43,11 +43,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
-            raise UsageError("the learning rate is positive, and iterations are not negative")
+            raise UsageError(
+                f"rate must be finite and positive and iterations at least 0; found {self.rate} and"
+                f" {self.iterations}"
+            )
         if not isinstance(self.rule, TrimmedShare) and robust.needs_server_gradient(self.rule):
-            raise UsageError(f"{self.rule} needs the server's own data, which have no group")
+            raise UsageError(
+                f"rule must not need the server's own data, which have no group; found {self.rule}"
+            )
         if self.radius is not None and not self.radius > 0:
-            raise UsageError(f"a parameter ball has a positive radius, not {self.radius}")
+            raise UsageError(f"radius of the parameter ball must be positive, found {self.radius}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,13 +95,17 @@ def descend(
     """
     expect(start, "start", np.float64, (None, problem.dimension))
     if not np.isfinite(start).all():
-        raise UsageError("a start must be finite")
+        raise UsageError("start must be finite: a coordinate is NaN or infinite")
     machines, groups = problem.machines, len(start)
     if not 1 <= groups <= machines:
-        raise UsageError(f"{groups} groups for {machines} machines: there are at least as many machines")
+        raise UsageError(
+            f"start must have 1 to {machines} rows (groups), at most one per machine; found {groups}"
+        )
     liars = np.zeros(machines, dtype=bool) if byzantine is None or adversary is None else byzantine
     if liars.shape != (machines,) or liars.all():
-        raise UsageError("one flag by machine says who lies, and somebody does not")
+        raise UsageError(
+            f"byzantine must have one flag for each of {machines} machines, at least one of them False"
+        )
     weights = np.ones(machines) if settings.weights == "equal" else problem.counts.astype(np.float64)
     models, refused, waited = start.copy(), 0, 0
     choice = np.full(machines, NOBODY, dtype=np.intp)

@@ -45,12 +45,15 @@ class ProblemSetup:
 
     def __post_init__(self) -> None:
         if self.groups < 1 or self.dimension < 1 or self.points < 1 or not 0 <= self.byzantine < 1:
-            raise UsageError("groups, dimension and points are positive, and some machine is honest")
+            raise UsageError(
+                "groups, dimension and points must be at least 1 and byzantine in [0, 1); found"
+                f" {self.groups}, {self.dimension}, {self.points}, {self.byzantine}"
+            )
         if not 1 <= (self.fewest or 1) <= self.points:
-            raise UsageError(f"machines have 1 to {self.points} points, not {self.fewest}")
+            raise UsageError(f"fewest must be from 1 to {self.points} (points), found {self.fewest}")
         if self.honest < self.groups:
             raise UsageError(
-                f"{self.groups} groups need as many honest machines, but there are {self.honest}"
+                f"groups must be at most {self.honest}, the number of honest machines; found {self.groups}"
             )
 
     @property
@@ -143,7 +146,10 @@ def _bernoulli(dimension: int, norm: float, rng: np.random.Generator) -> F64:
 
 def _different(setup: ProblemSetup, rng: np.random.Generator) -> F64:
     if setup.groups > 2**setup.dimension - 1:
-        raise UsageError(f"{setup.dimension} bits make no {setup.groups} different parameters")
+        raise UsageError(
+            f"groups must be at most 2^dimension - 1 for different parameters; found {setup.groups}"
+            f" groups, dimension {setup.dimension}"
+        )
     while True:
         found = np.stack([_bernoulli(setup.dimension, setup.norm, rng) for _ in range(setup.groups)])
         if len(np.unique(found, axis=0)) == setup.groups:

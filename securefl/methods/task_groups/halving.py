@@ -50,7 +50,9 @@ def spread(means: F64, members: I64) -> Spread:
     expect(means, "means", np.float64, (None, None))
     expect(members, "members", np.int64, (len(means),))
     if len(means) < 2 or (members < 1).any():
-        raise UsageError("only means of somebody, and two of them at least, have a spread")
+        raise UsageError(
+            f"means must have 2 rows or more and members be at least 1 each; found {len(means)} rows"
+        )
     away = means - np.median(means, axis=0)
     far = robust.lengths(away)
     away *= np.minimum(1.0, np.median(far) / np.maximum(far, 1e-300))[:, np.newaxis]

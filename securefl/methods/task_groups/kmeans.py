@@ -52,7 +52,9 @@ def trimmed_kmeans(
     expect(points, "points", np.float64, (None, None))
     kept = len(points) - math.floor(trim * len(points) + 1e-9)
     if not 1 <= groups <= kept:
-        raise UsageError(f"{groups} groups cannot be found among {kept} points that are not trimmed")
+        raise UsageError(
+            f"groups must be from 1 to {kept}, the number of points that are not trimmed; found {groups}"
+        )
     attempts = (
         _attempt(points, _seeds(points, groups, kept, rng), kept, iterations) for _ in range(restarts)
     )

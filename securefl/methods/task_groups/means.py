@@ -47,11 +47,11 @@ class Means:
 
     def __post_init__(self) -> None:
         if not self.points:
-            raise UsageError("there is no machine")
+            raise UsageError("points must have at least 1 machine, found none")
         for machine, z in enumerate(self.points):
             expect(z, f"points of machine {machine}", np.float64, (None, self.points[0].shape[-1]))
             if not len(z) or not np.isfinite(z).all():
-                raise UsageError(f"machine {machine} has no points, or some that are not finite")
+                raise UsageError(f"points of machine {machine} must be 1 or more, all finite; found {len(z)}")
 
     @property
     def machines(self) -> int:

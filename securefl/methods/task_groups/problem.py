@@ -87,8 +87,8 @@ def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
         machine, model = (int(at) for at in np.argwhere(wrong)[0])
         name = who[machine] if who else f"machine {machine}"
         raise UsageError(
-            f"the loss of {name} at model {model} is {losses[machine, model]}; a smaller learning rate or a"
-            " parameter ball keeps models finite"
+            f"the loss of {name} at model {model} must be finite, found {losses[machine, model]}; use"
+            " a smaller learning rate or a parameter ball"
         )
     found: Choice = losses.argmin(axis=1)
     return found
@@ -103,12 +103,12 @@ def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choic
         UsageError: a machine has fewer points than parts.
     """
     if not 0 <= number < parts:
-        raise UsageError(f"part {number} of {parts} parts")
+        raise UsageError(f"number of a part must be from 0 to {parts - 1}, found {number}")
     if (counts < parts).any():
         machine = int((counts < parts).argmax())
         raise UsageError(
-            f"machine {machine} has {counts[machine]} points for {parts} parts: fewer iterations, or no"
-            " re-sampling"
+            f"machine {machine} must have at least {parts} points, one per part, found"
+            f" {counts[machine]}; use fewer iterations or no re-sampling"
         )
     return counts * number // parts, counts * (number + 1) // parts
 

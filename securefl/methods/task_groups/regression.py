@@ -58,13 +58,13 @@ class Regressions:
         expect(self.y, "y", np.float64, (machines, points))
         expect(self.counts, "counts", np.int64, (machines,))
         if not machines or self.counts.min() < 1 or self.counts.max() > points:
-            raise UsageError(f"every machine has 1 to {points} points")
+            raise UsageError(f"counts must be from 1 to {points} (points) for each of 1 or more machines")
         if not (np.isfinite(self.x).all() and np.isfinite(self.y).all()):
-            raise UsageError("features and responses must be finite")
+            raise UsageError("x and y, features and responses, must be finite")
         if self.counts.min() < points:
             padding = np.arange(points) >= self.counts[:, np.newaxis]
             if self.x[padding].any() or self.y[padding].any():
-                raise UsageError("rows beyond a machine's points must be zero")
+                raise UsageError("rows of x and y beyond a machine's count of points must be zero")
 
     @property
     def machines(self) -> int:

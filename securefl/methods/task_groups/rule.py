@@ -26,7 +26,9 @@ class TrimmedShare:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 0.5:
-            raise UsageError(f"a trimmed share is at least 0 and below 1/2, not {self.share}")
+            raise UsageError(
+                f"share, trimmed at each end, must be at least 0 and below 1/2, found {self.share}"
+            )
 
     def of(self, members: int) -> robust.TrimmedMean | robust.Mean:
         """Return the rule for a group of ``members``."""

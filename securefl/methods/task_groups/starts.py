@@ -29,7 +29,9 @@ def near_truth(drawn: DrawnProblem, share: float, rng: np.random.Generator) -> F
     away /= np.linalg.norm(away, axis=1, keepdims=True)
     distance = share * drawn.separation
     if not np.isfinite(distance):
-        raise UsageError("a start near the truth takes two groups or more: one has no separation")
+        raise UsageError(
+            "cannot start near the truth: it needs 2 groups or more, since one group has no separation"
+        )
     moved: F64 = drawn.truth + distance * away
     return moved
 
@@ -130,7 +132,10 @@ def halves(
                 means = np.array([sent[slot].mean(axis=0) for slot in slots])
                 spreads[model] = spread(means, np.array([len(slot) for slot in slots]))
         if not spreads:
-            raise UsageError(f"no two sums of {cluster} machines are of one model")
+            raise UsageError(
+                f"cannot estimate the spread: no two sums of {cluster} machines are of one model; use"
+                " smaller clusters or more machines"
+            )
         source = max(spreads, key=lambda model: spreads[model].ratio)
         tilt = spreads[source].length * spreads[source].direction
         candidates = [_part_models(models, source, step * tilt) for step in STEPS]

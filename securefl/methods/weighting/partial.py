@@ -82,13 +82,14 @@ def partial_view(
     low, high = float(truncation.exact(alpha)), float(truncation.exact(alpha_star))
     if not 0 < low < high < 1 or not 0 < delta < 1 or cap <= 0:
         raise UsageError(
-            f"alpha = {alpha}, alpha_star = {alpha_star}, delta = {delta} or cap = {cap} is out of range"
+            f"0 < alpha < alpha_star < 1, 0 < delta < 1 and cap > 0 must hold; found {alpha},"
+            f" {alpha_star}, {delta}, {cap}"
         )
     k = len(sample)
     if k < smallest_sample(alpha, delta):
         needed = smallest_sample(alpha, delta)
         raise UsageError(
-            f"{k} counts are too few at alpha = {alpha}, delta = {delta}: at least {needed} are needed"
+            f"sample must have at least {needed} counts at alpha = {alpha}, delta = {delta}; found {k}"
         )
     ranked = sorted(float(min(count, cap)) for count in sample)
     logarithm, top = math.log(3 / delta), float(cap)

@@ -45,13 +45,13 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
         UsageError: no weights, a negative one, or a share outside (0, 1].
     """
     if not 0 < exact(share) <= 1:
-        raise UsageError(f"a share of the parties lies in (0, 1], not {share}")
+        raise UsageError(f"share of the parties must be above 0 and at most 1, found {share}")
     given = list(counts)
     # Integers sort and add many times faster than fractions.
     unit = math.lcm(*(count.denominator for count in given))
     ranked = sorted((int(count * unit) for count in given), reverse=True)
     if not ranked or ranked[-1] < 0 or not ranked[0]:
-        raise UsageError("the weights of a proportion are not negative, and one of them is positive")
+        raise UsageError("counts must not be negative, and at least one must be positive")
     return Fraction(sums.exact_sum(ranked[: heaviest(len(ranked), share)]), sums.exact_sum(ranked))
 
 
@@ -88,7 +88,7 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
     low, high = exact(alpha), exact(alpha_star)
     if not 0 < low < high < 1:
         raise UsageError(
-            f"alpha = {alpha} must be above 0 and below alpha_star = {alpha_star}, which must be below 1"
+            f"0 < alpha < alpha_star < 1 must hold, found alpha = {alpha} and alpha_star = {alpha_star}"
         )
     profile = Profile(counts)
     if not feasible(profile.parties, low, high):
@@ -115,7 +115,8 @@ def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, 
     high = exact(alpha_star)
     if not 0 < high < 1:
         raise UsageError(
-            f"alpha_star, the share of the weight that a rule tolerates, is {alpha_star}, not between 0 and 1"
+            "alpha_star, the share of the weight that a rule tolerates, must be in (0, 1), found"
+            f" {alpha_star}"
         )
     profile = Profile(counts)
     for liars in range(math.floor(high * profile.parties), 0, -1):
@@ -223,12 +224,15 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
             assumes losses >= 0).
     """
     if not counts or len(counts) != len(losses):
-        raise UsageError(f"got {len(losses)} losses for {len(counts)} counts, expected as many, at least one")
+        raise UsageError(
+            f"losses must have one value for each count, at least one; found {len(losses)} losses,"
+            f" {len(counts)} counts"
+        )
     if cap <= 0 or min(counts) < 1:
-        raise UsageError("counts and the cap must be positive")
+        raise UsageError(f"cap and counts must be positive, found cap {cap} and smallest count {min(counts)}")
     for index, loss in enumerate(losses):
         if not (math.isfinite(loss) and loss >= 0):
-            raise UsageError(f"the loss of party {index} is {loss}; losses must be finite and not negative")
+            raise UsageError(f"the loss of party {index} must be finite and not negative, found {loss}")
     kept = [min(Fraction(count), Fraction(cap)) for count in counts]
     whole, less, parties = sums.exact_sum(counts), sums.exact_sum(kept), len(counts)
     above = [(n, loss) for n, loss in zip(counts, losses, strict=True) if n > cap]

@@ -77,7 +77,7 @@ def cap_of(
     _check(counts)
     names = counts.keys() if drawn is None else drawn
     if not names:
-        raise UsageError("weights of no party")
+        raise UsageError("cannot compute weights: no party was given; pass the counts of at least 1 party")
     match weighting.mode:
         case "ignore":
             return None
@@ -87,7 +87,7 @@ def cap_of(
             if weighting.cap is not None:
                 return weighting.cap
             if weighting.alpha is None:
-                raise UsageError("mode 'truncate' needs a cap, or alpha")
+                raise UsageError('weighting with mode "truncate" must set cap or alpha, found neither')
             taking_part = [counts[name] for name in names]
             return min(
                 _largest(weighting, weighting.alpha, group) for group in (counts.values(), taking_part)

@@ -26,5 +26,7 @@ def sums_of(scenario: Scenario, length: int = 0) -> SecureSum:
     folder = importlib.import_module(f"{__package__}.{name_of(scenario)}.kind")
     made: object = folder.sums_of(scenario, length)
     if not isinstance(made, SecureSum):
-        raise UsageError(f"secure_sum/{name_of(scenario)} makes no SecureSum")
+        raise UsageError(
+            f"sums_of of secure_sum/{name_of(scenario)} must return a SecureSum, found {type(made).__name__}"
+        )
     return made

@@ -403,7 +403,7 @@ class SecureSum(ABC):
             PeerError: the request is not one that honest members' adverts make.
             UsageError: the kind has no dealer.
         """
-        raise UsageError(f"nobody deals for {tuple(place)}: this kind of sum has no dealer")
+        raise UsageError(f"cannot deal triples for {tuple(place)}: this kind of secure sum has no dealer")
 
 
 PhaseT = TypeVar("PhaseT")
@@ -416,7 +416,10 @@ def own(phase: object, kind: type[PhaseT]) -> PhaseT:
         UsageError: another kind has made it.
     """
     if not isinstance(phase, kind):
-        raise UsageError(f"{type(phase).__name__} is no {kind.__name__}: another kind of sum has made it")
+        raise UsageError(
+            f"the phase of a sum must be {kind.__name__}, found {type(phase).__name__}, which another"
+            " kind of sum created"
+        )
     return phase
 
 

@@ -40,7 +40,10 @@ class Removable:
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake."""
         if not 0 <= self.components <= min(scenario.MAX_COMPONENTS, self.planned - 1):
-            raise UsageError(f"{self.components} removable components in a cluster of {self.planned}")
+            raise UsageError(
+                f"components must be from 0 to {min(scenario.MAX_COMPONENTS, self.planned - 1)} in a"
+                f" cluster of {self.planned}, found {self.components}"
+            )
 
     def dropouts(self, survivors: int) -> int:
         """The number of planned members missing from a sum of ``survivors``; 0 if it has more.
@@ -50,7 +53,10 @@ class Removable:
         """
         missing = max(0, self.planned - survivors)
         if missing > self.components:
-            raise UsageError(f"{survivors} survivors of {self.planned}, {self.components} dropouts tolerated")
+            raise UsageError(
+                f"survivors must be at least {self.planned - self.components} (planned {self.planned}, at"
+                f" most {self.components} dropouts), found {survivors}"
+            )
         return missing
 
 

@@ -34,15 +34,18 @@ class Setup:
     def __post_init__(self) -> None:
         """Refuse what can only be our own mistake: the loader has proved feasibility."""
         if list(self.members) != sorted(set(self.members)):
-            raise UsageError("members must be sorted and distinct")
+            raise UsageError("members of a sum must be sorted and distinct")
         if not 1 <= self.threshold <= self.min_survivors <= len(self.members):
             raise UsageError(
-                f"need 1 <= threshold {self.threshold} <= min_survivors {self.min_survivors}"
-                f" <= members {len(self.members)}"
+                f"1 <= threshold <= min_survivors <= members must hold, found {self.threshold},"
+                f" {self.min_survivors}, {len(self.members)}"
             )
 
         if self.everyone and self.min_survivors < 2:
-            raise UsageError("a sum of shares needs two members: one would hold the value itself")
+            raise UsageError(
+                f"min_survivors of a sum of shares must be at least 2, found {self.min_survivors}: one"
+                " member would hold the value"
+            )
 
     def releases_needed(self, survivors: int) -> int:
         """Return how many members have to release what they hold, to open a sum of so many."""

@@ -68,7 +68,7 @@ def session_of_server(epoch: int, entropy: Entropy) -> bytes:
         UsageError: the epoch is outside of 0 to ``MAX_EPOCH``.
     """
     if not ASKING <= epoch <= MAX_EPOCH:
-        raise UsageError(f"epoch {epoch} outside [0, {MAX_EPOCH}]")
+        raise UsageError(f"epoch must be from {ASKING} to {MAX_EPOCH}, found {epoch}")
     return epoch.to_bytes(4, "big") + entropy.draw(4)
 
 

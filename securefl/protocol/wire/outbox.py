@@ -36,7 +36,9 @@ class Outbox:
         self, run: RunId, identity: crypto.Identity, entropy: Entropy, frame_limit: int = messages.MAX_FRAME
     ) -> None:
         if not MIN_FRAME <= frame_limit <= messages.MAX_FRAME:
-            raise UsageError(f"frame limit {frame_limit} outside [{MIN_FRAME}, {messages.MAX_FRAME}]")
+            raise UsageError(
+                f"frame_limit must be from {MIN_FRAME} to {messages.MAX_FRAME} bytes, found {frame_limit}"
+            )
         self._run = run
         self._identity = identity
         fresh = entropy.child("session")
@@ -61,7 +63,10 @@ class Outbox:
         body = memoryview(encode(message))
         parts = max(1, -(-len(body) // self._room))
         if parts > MAX_PARTS:
-            raise UsageError(f"{type(message).__name__} of {len(body)} bytes needs {parts} frames")
+            raise UsageError(
+                f"cannot send {type(message).__name__} of {len(body)} bytes: it needs {parts} frames, at"
+                f" most {MAX_PARTS}; raise frame_limit"
+            )
         header = Header(
             run=self._run,
             round=place.round,
@@ -88,7 +93,9 @@ class Outbox:
             UsageError: the limit is below ``MIN_FRAME``.
         """
         if limit < MIN_FRAME:
-            raise UsageError(f"carriers of {limit} bytes, the smallest frame has {MIN_FRAME}")
+            raise UsageError(
+                f"limit of a carrier must be at least {MIN_FRAME} bytes, the smallest frame; found {limit}"
+            )
         room = limit - HEADER_ROOM
         header = msgspec.structs.replace(
             peek(frame, self._identity.name).header,

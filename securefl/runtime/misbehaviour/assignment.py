@@ -71,7 +71,9 @@ def party_behaviour(
     """
     for behaviour in behaviours:
         if attacks.is_of_server(behaviour):
-            raise UsageError(f"{behaviour.kind} is shown by the server, not by {me}")
+            raise UsageError(
+                f"cannot assign {behaviour.kind} to party {me}: only the server shows it; assign it to server"
+            )
     effects: list[seam.EffectSeam] = [
         nuisance.SendsGarbage(b, me) for b in behaviours if isinstance(b, kinds.Garbage)
     ]
@@ -92,6 +94,8 @@ def server_machine(
     machine = honest
     for behaviour in behaviours:
         if not isinstance(behaviour, scenario.ServerBehaviour):
-            raise UsageError(f"{behaviour.kind} is shown by parties, not by the server")
+            raise UsageError(
+                f"cannot assign {behaviour.kind} to the server: only parties show it; assign it to one"
+            )
         machine = behaviour.around(machine, plan)
     return machine

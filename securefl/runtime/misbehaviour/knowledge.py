@@ -71,4 +71,7 @@ def nobody_tells(attack: scenario.CoalitionAttack, _occasion: UpdateId) -> Knowl
     Raises:
         UsageError: always; scenarios that need a channel are refused where there is none.
     """
-    raise UsageError(f"{attack.kind} needs a channel between its members, and there is none")
+    raise UsageError(
+        f"cannot run {attack.kind}: its parties need a channel between them, and this run has"
+        " none; simulate the run"
+    )

@@ -104,7 +104,10 @@ def _read(path: Path) -> F64 | None:
     except FileNotFoundError:
         return None
     except (OSError, EOFError, ValueError) as error:
-        raise UsageError(f"{path} is no note of a coalition: {error}") from error
+        raise UsageError(
+            f"cannot read {path}, the message between Byzantine parties: {error}; start the run again"
+            " in an empty folder"
+        ) from error
     return update
 
 
@@ -167,7 +170,9 @@ class Accomplice:
                 return train(asked)
             until, drawn = time.monotonic() + self._patience, self._drawn
             if drawn is None or drawn.round < round_:
-                raise UsageError(f"training of round {round_} began before its clusters were drawn")
+                raise UsageError(
+                    f"cannot train round {round_}: Byzantine parties need its clusters, not drawn yet"
+                )
             if drawn.round > round_:
                 # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
                 return train(asked)

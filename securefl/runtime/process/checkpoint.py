@@ -75,7 +75,7 @@ def _plain(value: object) -> object:
         }
     if isinstance(value, Mapping):
         return dict(value)
-    raise UsageError(f"a checkpoint holds no {type(value).__name__}")
+    raise UsageError(f"cannot write a checkpoint: {type(value).__name__} has no stored form")
 
 
 def _array(kind: Any, value: Any) -> object:
@@ -307,7 +307,7 @@ class CheckpointFile:
             UsageError: it is nothing that a server keeps.
         """
         if not isinstance(state, Checkpoint):
-            raise UsageError(f"a server keeps no {type(state).__name__}")
+            raise UsageError(f"state of a server must be a Checkpoint, found {type(state).__name__}")
         try:
             files.write_whole(self.path, checkpoint_bytes(self._plan, state), durable=True)
         except OSError as error:

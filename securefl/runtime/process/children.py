@@ -96,7 +96,10 @@ class Children:
             UsageError: a second process of this name.
         """
         if settings.name in self._processes:
-            raise UsageError(f"process {settings.name} was started already")
+            raise UsageError(
+                f"cannot start process {settings.name}: a process of this name was started already; use"
+                " another name"
+            )
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(
             target=_child, args=(main, settings, theirs), name=settings.name, daemon=True

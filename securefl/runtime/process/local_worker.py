@@ -60,7 +60,7 @@ class LocalWorker:
     async def _train(self, effect: kernel.Train) -> kernel.Trained | None:
         train = self._work.train
         if train is None or self._training is None:
-            raise UsageError("this process does not train")
+            raise UsageError("cannot train: this process was started without training data")
         self._newest = max(self._newest, effect.round)
         async with self._training.free:
             if effect.round < self._newest:
@@ -75,7 +75,7 @@ class LocalWorker:
     async def _choose(self, effect: kernel.Choose) -> kernel.Chosen | None:
         choose = self._work.choose
         if choose is None or self._choosing is None:
-            raise UsageError("this process has no data to choose by")
+            raise UsageError("cannot choose a task group: this process was started without data to choose by")
         self._newest = max(self._newest, effect.round)
         async with self._choosing.free:
             if effect.round < self._newest:
@@ -88,7 +88,7 @@ class LocalWorker:
 
     async def _evaluate(self, effect: kernel.Evaluate) -> kernel.Evaluated:
         if self._work.evaluate is None:
-            raise UsageError("this process does not evaluate")
+            raise UsageError("cannot evaluate the model: this process was started without an evaluation")
         tested = await asyncio.to_thread(self._work.evaluate, effect.params)
         if tested is None:
             return kernel.Evaluated(self._clock(), effect.round, None, None)
@@ -98,7 +98,9 @@ class LocalWorker:
 
     async def _consult(self, effect: kernel.Consult) -> kernel.Consulted:
         if self._work.consult is None:
-            raise UsageError("this process does not consult data of its own")
+            raise UsageError(
+                "cannot apply the rule to own data: this process was started without data of the server"
+            )
         try:
             gradients = await asyncio.to_thread(
                 self._work.consult, effect.round, effect.params, effect.reclusterings

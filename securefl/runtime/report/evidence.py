@@ -116,7 +116,9 @@ def kind_of(report: AnyReport) -> str:
         UsageError: not one of the reports.
     """
     if not isinstance(report, AnyReport):
-        raise UsageError(f"{type(report).__qualname__} is not a report and cannot be recorded")
+        raise UsageError(
+            f"a recorded report must be one of the report classes, found {type(report).__qualname__}"
+        )
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(report).__name__).lower()
 
 
@@ -142,4 +144,6 @@ def _json(value: object, vector: VectorWriter) -> transcript.JsonValue:
         case ClusterSum() | metrics.Measured() | metrics.Doubted():
             return fields_of(value, vector)
         case _:
-            raise UsageError(f"a report holds {type(value).__qualname__}, which has no place in a transcript")
+            raise UsageError(
+                f"cannot write a report to the transcript: {type(value).__qualname__} has no stored form"
+            )

@@ -412,7 +412,7 @@ def _dumps(value: JsonValue, indent: int | None = None) -> str:
     try:
         return json.dumps(without_infinities(value), indent=indent, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"no JSON value: {error}") from error
+        raise UsageError(f"cannot write a value as JSON: {error}") from error
 
 
 def _read(path: Path) -> str:

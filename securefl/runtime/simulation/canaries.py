@@ -96,7 +96,9 @@ def canary_size(scenario: Scenario) -> float:
         return dp.norm / scenario.training.batch_size
     if scenario.privacy.unit == "party" and clip != "none":
         return clip
-    raise UsageError("nothing bounds what one unit adds")
+    raise UsageError(
+        'cannot bound what one unit adds: set encoding.clip (unit "party") or training.dp_sgd (unit "record")'
+    )
 
 
 def plant(
@@ -132,11 +134,13 @@ def plant(
         )
     names = sorted(hosts)
     if not names or not set(names) <= federation.parties.keys():
-        raise UsageError(f"no parties to host canaries: {names}")
+        raise UsageError(f"hosts of canaries must be 1 or more parties of the federation, found {names}")
     each = 1 if mechanism.unit == "party" else min(mechanism.event.records, -(-count // len(names)))
     each = min(each, plan.length // len(names))
     if each < 1:
-        raise UsageError(f"{len(names)} hosts need a coordinate each, the model has {plan.length}")
+        raise UsageError(
+            f"hosts must be at most {plan.length}, one per parameter of the model, found {len(names)}"
+        )
     coordinates = _shuffle_coordinates(plan.length, entropy.child("coordinates"))[: each * len(names)]
     found: dict[PartyId, Host] = {}
     for name in federation.parties:

@@ -55,7 +55,9 @@ class SimulatedCoalition:
         key = (attack, occasion.work)
         if key not in self._known:
             if self._trainings is None:
-                raise UsageError("nobody is connected to the coalition")
+                raise UsageError(
+                    "cannot train for Byzantine parties: the federation was not connected to their trainings"
+                )
             told = self._trainings.of(occasion, misbehaviour.tellers(attack, self._cast, occasion))
             self._known[key] = misbehaviour.Knowledge(
                 {party: update for party, update in told if update is not None}

@@ -140,5 +140,7 @@ class SimulatedParty:
             UsageError: it has encoded nothing, or a scenario does not ask for this.
         """
         if self._last is None:
-            raise UsageError(f"{self.name} has no upload to go on from")
+            raise UsageError(
+                f"cannot resume an upload of {self.name}: it has encoded none yet; encode an update first"
+            )
         return decode_own_upload(plan, self._last, weight)

@@ -292,7 +292,9 @@ class SimulatedRounds:
             return NO_GRADIENTS
         self._report(StepReached(round_, "consult"))
         if self._federation.consult is None:
-            raise UsageError("this federation's server has no data of its own")
+            raise UsageError(
+                "cannot apply the rule: the server of this federation has no data of its own; pass consult"
+            )
         try:
             return dict(zip(asked, self._federation.consult(round_, params, asked), strict=True))
         except UsageError:

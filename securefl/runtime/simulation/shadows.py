@@ -84,7 +84,10 @@ class Pool:
             UsageError: a mask of another length.
         """
         if member.shape != self.dataset.y_train.shape[:1]:
-            raise UsageError(f"members {member.shape} of {len(self.dataset.y_train)} records")
+            raise UsageError(
+                f"members must have one entry per training record, {len(self.dataset.y_train)}, found"
+                f" shape {member.shape}"
+            )
         data = self.dataset
         held = replace(data, x_train=data.x_train[member], y_train=data.y_train[member])
         own = msgspec.structs.replace(

@@ -134,7 +134,9 @@ def steps_at_once(fleet: batched.DpFleet, allotments: Allotments) -> TrainPartie
 
     def train(task: TrainingTask) -> Iterator[tuple[PartyId, F64 | None]]:
         if task.samples is not None:
-            raise UsageError("DP-SGD draws from all records")
+            raise UsageError(
+                "cannot train on chosen samples with DP-SGD: it draws from all records; leave samples unset"
+            )
         jobs = [batched.DpJob(*allotments.of(name, task), task.carries.get(name)) for name in task.names]
         for index, update in fleet.updates(task.params, jobs):
             yield task.names[index], update

@@ -53,7 +53,7 @@ class TranscriptWriter:
 
     def __init__(self, path: Path, header: Mapping[str, JsonValue], bound: int | None = None) -> None:
         if not isinstance(header.get("run"), str):
-            raise UsageError("the header of a transcript names its run")
+            raise UsageError('header of a transcript must have the run id, a string, under "run"')
         self._header = dict(header)
         self._bound = bound
         self._lines = LineFile(path)
@@ -89,9 +89,14 @@ class TranscriptWriter:
             UsageError: a reserved field, a value that is no JSON, or after :meth:`close`.
         """
         if self._ended or (kind in {HEADER, SEGMENT} and self._next > 0):
-            raise UsageError(f"{self.path}: no {kind} entry may follow")
+            raise UsageError(
+                f"cannot append a {kind} entry to {self.path}: it has its end entry or must begin with"
+                " this one"
+            )
         if reserved := _RESERVED & entry.keys():
-            raise UsageError(f"a transcript entry sets {', '.join(sorted(reserved))}")
+            raise UsageError(
+                f"an entry of a transcript must not have the reserved fields: {', '.join(sorted(reserved))}"
+            )
         self._write(kind, entry)
 
     def begin_round(self, round_: int) -> bool:

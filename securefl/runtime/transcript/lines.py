@@ -27,7 +27,7 @@ def canonical(value: JsonValue) -> bytes:
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"no JSON value: {error}") from error
+        raise UsageError(f"cannot write a value as JSON: {error}") from error
     return text.encode("ascii")
 
 
@@ -86,11 +86,11 @@ class LineFile:
             UsageError: ``line`` holds a newline, or the file is closed.
         """
         if b"\n" in line:
-            raise UsageError("a line holds a newline")
+            raise UsageError("a line of a transcript must not have a newline")
         if self._failure is not None:
             raise self._failure
         if self._file.closed:
-            raise UsageError(f"{self.path} is closed")
+            raise UsageError(f"cannot write to {self.path}: it is closed")
         self._pending += line + b"\n"
         if len(self._pending) >= _BUFFER:
             self.flush()

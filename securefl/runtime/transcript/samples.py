@@ -82,7 +82,9 @@ def vector_record(
         RunAbortedError: the lab's disk is full.
     """
     if vector.ndim != 1 or vector.dtype.kind not in "iuf":
-        raise UsageError(f"no vector of numbers: {vector.dtype} of shape {vector.shape}")
+        raise UsageError(
+            f"vector must have one dimension and hold numbers, found {vector.dtype} of shape {vector.shape}"
+        )
     sampled = vector[record_positions(run, vector.size, head)]
     samples: list[JsonValue] = sampled.tolist()
     if not np.isfinite(sampled).all():

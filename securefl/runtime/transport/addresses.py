@@ -35,7 +35,7 @@ class Brokers:
 
     def __post_init__(self) -> None:
         if not self.urls:
-            raise UsageError("a process needs a broker")
+            raise UsageError("urls must have at least 1 broker, found none")
 
     def __iter__(self) -> Iterator[base.BrokerUrl]:
         return iter(self.urls)

@@ -162,7 +162,7 @@ def check_topic(topic: str) -> None:
         UsageError: the topic is empty, has a wildcard or a NUL, or is longer than MQTT allows.
     """
     if not topic or len(topic.encode()) > 65535 or any(bad in topic for bad in "+#\0"):
-        raise UsageError(f"not a topic to publish to: {topic[:80]!r}")
+        raise UsageError(f"topic must have 1 to 65535 bytes, without +, # or NUL; found {topic[:80]!r}")
 
 
 def check_filter(topic_filter: str) -> None:
@@ -177,7 +177,10 @@ def check_filter(topic_filter: str) -> None:
         and "#" not in levels[:-1]
     )
     if not topic_filter or not fits:
-        raise UsageError(f"not a topic filter: {topic_filter[:80]!r}")
+        raise UsageError(
+            "topic_filter must be a valid MQTT filter: + alone in its level, # alone in the last;"
+            f" found {topic_filter[:80]!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,10 @@ def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: boo
     clients: dict[str, ClientFiles] = {}
     for name in names:
         if not name or len(name) > 64 or set(name) & set("/\\+#\0") or name.startswith("."):
-            raise UsageError(f"{name!r} cannot name a client certificate")
+            raise UsageError(
+                "name of a client certificate must have 1 to 64 characters, no leading dot, none of / \\"
+                f" + # NUL; found {name!r}"
+            )
         clients[name] = issue(f"client-{name}", name, ExtendedKeyUsageOID.CLIENT_AUTH, hosts=False)
     return LocalTls(ca_file, broker.cert_file, broker.key_file, clients, tuple(held))
 

@@ -131,7 +131,9 @@ class MqttTransport:
         """Send one frame and wait for the broker's acknowledgement, over as many connections as it takes."""
         base.check_topic(topic)
         if len(payload) > _MQTT_LIMIT - len(topic.encode()):
-            raise UsageError(f"MQTT carries at most 256 MiB, not {len(payload)} bytes")
+            raise UsageError(
+                f"payload must fit into a message of MQTT, at most 256 MiB; found {len(payload)} bytes"
+            )
         self._check_open()
         _LOG.debug("%s sends %d bytes to %s", self._client_id, len(payload), topic)
         async with self._slots:

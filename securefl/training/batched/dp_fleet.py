@@ -66,7 +66,10 @@ class DpFleet:
         threads: int = 1,
     ) -> None:
         if not fits_fleet(module):
-            raise UsageError("a model that has no form for fleets")
+            raise UsageError(
+                "cannot train several parties at once: a layer of this model has no batched form; train"
+                " them one by one"
+            )
         self._step = dpsgd.DpStep(module, dpsgd.PoolSource(pool, input_shape), config.batch_size, dp)
         self._batch = config.batch_size
         self._dp = dp

@@ -52,7 +52,10 @@ class LayerFleet:
     ) -> None:
         layers = dpsgd.layers_of(module)
         if layers is None:
-            raise UsageError("a model that has no form for fleets")
+            raise UsageError(
+                "cannot train several parties at once: a layer of this model has no batched form; train"
+                " them one by one"
+            )
         self._device = pool.x.device
         self._module = module.to(self._device).train()
         self._pool = pool

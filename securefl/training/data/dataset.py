@@ -103,7 +103,9 @@ def standardised_by_train(
     if classes < 2:
         raise ConfigError(where, "has one class only: nothing can be learned", "check the labels")
     if x_train.shape[1:] != x_test.shape[1:]:
-        raise UsageError("train and test samples differ in shape")
+        raise UsageError(
+            f"training and test samples must have one shape, found {x_train.shape[1:]} and {x_test.shape[1:]}"
+        )
     shape = x_train.shape[1:]
     return Dataset(
         name, x_train, y_train, x_test, y_test, classes, shape, mean, std, title=name, measured=True

@@ -26,7 +26,7 @@ def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) 
     """
     expect(labels, "labels", np.int64, (None,))
     if parties < 1:
-        raise UsageError(f"parties is {parties}, must be at least 1")
+        raise UsageError(f"parties must be at least 1, found {parties}")
     if len(labels) < parties:
         raise ConfigError(
             "parties",

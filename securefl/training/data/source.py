@@ -133,7 +133,9 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
     title = source.title + sizes
     if source.standardised:
         if classes is None:
-            raise UsageError(f"{source.name}: standardised samples without declared classes")
+            raise UsageError(
+                f"data source {source.name} must declare classes, as its samples are standardised"
+            )
         halves, shape = (x_train, y_train, x_test, y_test), x_train.shape[1:]
         return dataset.Dataset(source.title, *halves, classes, shape, 0.0, 1.0, title)
     whole = dataset.standardised_by_train(

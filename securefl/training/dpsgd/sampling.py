@@ -40,7 +40,7 @@ def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> 
     Source: Bentley and Floyd 1987, "A sample of brilliance", Communications of the ACM 30(9).
     """
     if not 1 <= batch <= records:
-        raise UsageError(f"a batch of {batch} from {records} records")
+        raise UsageError(f"batch must be from 1 to {records}, the number of records; found {batch}")
     match sampler:
         case "poisson":
             return _by_coins(records, batch, entropy)

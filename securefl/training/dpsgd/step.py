@@ -168,7 +168,7 @@ class DpStep:
             UsageError: as for :meth:`updates`, or the numbers of slots and examples differ.
         """
         if len(slots) != len(batch.x):
-            raise UsageError(f"{len(slots)} slots for {len(batch.x)} examples")
+            raise UsageError(f"slots must have one entry per example, {len(batch.x)}, found {len(slots)}")
         sums = self._sums([batch])
         for each in fixed_passes(slots, self.rows):
             for computed in self._compute_gradients(batch.x, batch.y, each, slots):
@@ -268,10 +268,13 @@ class DpStep:
         if carry is not None:
             expect(carry, "carry", np.float64, (self._length,))
             if self._dp.carry == "off":
-                raise UsageError("a carry, but training.dp_sgd.carry is off")
+                raise UsageError('carry must be None when training.dp_sgd.carry is "off"')
             # Its square has to be finite, with a margin.
             if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
-                raise UsageError("the carry has a coordinate that is not finite, or nearly so")
+                raise UsageError(
+                    f"carry must be finite and below {_LARGEST:.1g} in each coordinate; found a larger one,"
+                    " NaN or infinity"
+                )
         return carry
 
 

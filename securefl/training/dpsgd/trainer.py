@@ -76,7 +76,9 @@ class DpSgdTrainer:
             UsageError: ``params`` or ``carry`` does not fit, or ``samples`` is given.
         """
         if samples is not None:
-            raise UsageError("DP-SGD draws from all records")
+            raise UsageError(
+                "cannot train on chosen samples with DP-SGD: it draws from all records; leave samples unset"
+            )
         rows = sampling.draw_batch(self._dp.sampler, self._records, self._batch, batch_entropy(entropy))
         with self._seed_torch(entropy):
             self._step.load(params)

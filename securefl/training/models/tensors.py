@@ -73,7 +73,9 @@ class Tensors(nn.Module):
         Raises:
             UsageError: always; a bug.
         """
-        raise UsageError("a model of named arrays has no scores: its sites train and test it")
+        raise UsageError(
+            "cannot score samples: a model of named arrays has no forward pass; its sites train and test it"
+        )
 
 
 def _name_error(where: str, name: str) -> ConfigError:

@@ -106,7 +106,10 @@ class Confidences:
 
     def __init__(self, module: torch.nn.Module, shard: data.Shard) -> None:
         if shard.tokens:
-            raise UsageError("a text has many labels, and no one confidence")
+            raise UsageError(
+                "cannot compute confidences: a text has many labels per sample; use records with one"
+                " label each"
+            )
         self._module = module
         self._x = torch.from_numpy(shard.x)
         self._y = torch.from_numpy(shard.y)

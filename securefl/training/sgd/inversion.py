@@ -54,9 +54,14 @@ def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     first = layers[0] if layers else None
     if not isinstance(first, torch.nn.Linear) or first.bias is None:
-        raise UsageError("neurons are read off a first layer that is dense, with biases")
+        raise UsageError(
+            "cannot invert gradients: the first layer of the model must be dense (torch.nn.Linear)"
+            " with biases"
+        )
     if not all(weight.requires_grad for weight in first.parameters()):
-        raise UsageError("neurons are read off a first layer that is trained")
+        raise UsageError(
+            "cannot invert gradients: the first layer of the model must be trainable; set requires_grad"
+        )
     neurons, features = first.weight.shape
     weights = gradient[: neurons * features].reshape(neurons, features)
     biases = gradient[neurons * features : neurons * (features + 1)]

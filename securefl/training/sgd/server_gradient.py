@@ -77,7 +77,9 @@ class ServerGradient:
                 uphill = params.astype(np.float64) - after.astype(np.float64)
                 return (uphill,) * len(reclusterings)
             case "none":
-                raise UsageError(f"the rule {self._rule.name} has no use for the server's data")
+                raise UsageError(
+                    f"cannot compute a server gradient: rule {self._rule.name} uses no server data"
+                )
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
         # As in local training, torch's generator may draw: no privacy claim depends on these samples.

@@ -45,7 +45,7 @@ def score_histogram(
     """
     found = _numbers(scores)
     if not np.isfinite(found).all():
-        raise UsageError("scores must be finite")
+        raise UsageError("scores must be finite: one is NaN or infinite")
     at = _bin_shares(_shares(found, lower, upper), bins)
     if labels is None:
         return np.bincount(at, minlength=bins)
@@ -168,18 +168,18 @@ def _numbers(values: npt.ArrayLike) -> F64:
     try:
         return narrowing.exact_f64(values).reshape(-1)
     except narrowing.NarrowingError as error:
-        raise UsageError(f"a column holds {error}") from error
+        raise UsageError(f"values must be convertible to float64 exactly: a column holds {error}") from error
 
 
 def _shares(values: F64, lower: float, upper: float) -> F64:
     if not (lower < upper and math.isfinite(upper - lower)):
-        raise UsageError(f"the range {lower} to {upper} is empty or not finite: set lower below upper")
+        raise UsageError(f"lower and upper must be finite with lower < upper, found {lower} and {upper}")
     return np.clip((values - lower) / (upper - lower), 0.0, 1.0)
 
 
 def _bin_shares(shares: F64, bins: int) -> Counts:
     if bins < 1:
-        raise UsageError(f"bins must be at least 1, not {bins}")
+        raise UsageError(f"bins must be at least 1, found {bins}")
     return np.minimum((shares * bins).astype(np.int64), bins - 1)
 
 
@@ -191,14 +191,16 @@ def _pairs(rows: Counts, columns: Counts, shape: tuple[int, int]) -> Counts:
 def _whole(values: Any, classes: int, samples: int | None) -> Counts:
     found = np.asarray(values).reshape(-1)
     if found.dtype.kind not in "biufO":
-        raise UsageError(f"class labels have dtype {found.dtype}, expected whole numbers 0 to {classes - 1}")
+        raise UsageError(
+            f"class labels must be whole numbers from 0 to {classes - 1}, found dtype {found.dtype}"
+        )
     if samples is not None and len(found) != samples:
-        raise UsageError(f"got {len(found)} class labels for {samples} samples")
+        raise UsageError(f"class labels must have one value per sample, {samples}, found {len(found)}")
     as_int: Counts = found.astype(np.int64)
     wrong = (as_int != found) | (as_int < 0) | (as_int >= classes)
     if wrong.any():
         at = int(wrong.argmax())
         raise UsageError(
-            f"sample {at} has class {found[at]}, expected a whole number from 0 to {classes - 1}"
+            f"the class of sample {at} must be a whole number from 0 to {classes - 1}, found {found[at]}"
         )
     return as_int

@@ -114,7 +114,7 @@ class SiteTrainer:
             UsageError: a bug of ours.
         """
         if carry is not None and self._steps is None:
-            raise UsageError("a site carries no momentum of single examples")
+            raise UsageError("carry must be None: a site keeps no momentum of single examples")
         seed = int.from_bytes(entropy.draw(8), "big") >> 1
         context = RoundContext(round_, self._planned, seed, samples)
         try:

@@ -32,7 +32,9 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
         if self.z is None:
-            raise UsageError("alie is sent as settled for its coalition")
+            raise UsageError(
+                "cannot attack with alie: z is not set; settle the attack for its coalition first"
+            )
         return alie(known, self.z)
 
     def check(self, path: str, parties: int) -> None:
@@ -84,7 +86,10 @@ def alie_z(parties: int, attackers: int) -> float:
     """
     quantile = alie_quantile(parties, attackers)
     if not Fraction(1, 2) < quantile < 1:
-        raise UsageError(f"no z > 0 hides {attackers} of {parties} parties")
+        raise UsageError(
+            f"cannot use alie: no z > 0 hides {attackers} attackers among {parties} parties; use fewer"
+            " attackers"
+        )
     return NormalDist().inv_cdf(float(quantile))
 
 

@@ -90,7 +90,10 @@ def add_patch(x: Inputs, size: int) -> Inputs:
         UsageError: samples that are not images, or smaller than the patch; scenarios are checked earlier.
     """
     if x.ndim < 3 or min(x.shape[-2:]) < size:
-        raise UsageError(f"a patch of {size} pixels does not fit on samples of shape {x.shape[1:]}")
+        raise UsageError(
+            f"samples must be images of at least {size} x {size} pixels, the size of the patch; found"
+            f" shape {x.shape[1:]}"
+        )
     x = x.copy()
     x[..., -size:, -size:] = x.max()
     return x

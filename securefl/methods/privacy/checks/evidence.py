@@ -50,7 +50,7 @@ def calibrate(p_value: float) -> float:
     Source: Vovk and Wang 2021, "E-values: calibration, combination and applications" (arXiv 1912.06116).
     """
     if not 0 < p_value <= 1:
-        raise UsageError(f"{p_value} is no p-value to bet on")
+        raise UsageError(f"p_value must be above 0 and at most 1, found {p_value}")
     log = math.log(p_value)
     # (1 - p + p ln p) / (p ln^2 p); near p = 1 its series, since digits cancel there.
     mixed = 0.5 - log / 6 if log > -1e-4 else (-math.expm1(log) + p_value * log) / (p_value * log * log)
@@ -74,7 +74,10 @@ def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -
         UsageError: probabilities out of range.
     """
     if not (0 <= company <= 1 and 0 < alpha < 1 and 0 < stake < 1):
-        raise UsageError(f"company {company}, level {alpha}, stake {stake}")
+        raise UsageError(
+            f"company must be in [0, 1], alpha and stake in (0, 1); found company {company}, alpha"
+            f" {alpha}, stake {stake}"
+        )
     chance = company + alpha
     if chance >= 1:
         return 1.0
@@ -119,7 +122,10 @@ class CheckEvidence:
             or 0 in counts
             or any(value < 0 for one in e_values for value in one)
         ):
-            raise UsageError(f"no evidence in {list(e_values)} after {len(self.logs)} checks")
+            raise UsageError(
+                f"e_values must give each sum the same checks as before ({len(self.logs) or 'any'}), none"
+                f" negative; found {list(e_values)}"
+            )
         means = [math.fsum(column) / len(e_values) for column in zip(*e_values, strict=True)]
         before = self.logs or (0.0,) * len(means)
         logs = tuple(

@@ -139,7 +139,7 @@ def _each(
     one: OpenedSum, plan: CheckPlan, references: Sequence[F64], alpha: float
 ) -> tuple[verdict.CheckVerdict, ...]:
     if one.survivors < 1:
-        raise UsageError(f"a sum of {one.survivors} parties")
+        raise UsageError(f"survivors of a sum must be at least 1, found {one.survivors}")
     null = plan.null(one.survivors)
     return (
         *(check(one.values, null, alpha) for check in CHECKS),

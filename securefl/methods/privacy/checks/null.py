@@ -48,10 +48,14 @@ class Null:
     def __post_init__(self) -> None:
         if not self.std >= MIN_STD or self.survivors < 1 or not self.sum_std <= MAX_SUM_STD:
             raise UsageError(
-                f"no law for a sum of {self.survivors} draws with a standard deviation of {self.std} steps"
+                f"std must be at least {MIN_STD} steps, survivors at least 1, and the sum's deviation at"
+                f" most {MAX_SUM_STD:g}; found std {self.std}, {self.survivors} survivors"
             )
         if not 0 <= self.allowance < 2.0**50:
-            raise UsageError(f"the norm of a signal cannot be allowed up to {self.allowance} steps")
+            raise UsageError(
+                "allowance, the norm of a signal in steps, must be from 0 to below 2^50, found"
+                f" {self.allowance}"
+            )
 
     @property
     def variance(self) -> float:
@@ -151,5 +155,7 @@ def check_values(values: I64) -> int:
     """
     expect(values, "values", np.int64, (None,))
     if values.size < MIN_DIM:
-        raise UsageError(f"{values.size} coordinates are too few to check: at least {MIN_DIM}")
+        raise UsageError(
+            f"values must have at least {MIN_DIM} coordinates to be checked, found {values.size}"
+        )
     return values.size

@@ -108,7 +108,9 @@ def _ks_distance(dim: int) -> float:
 def _check(upload: F64, std: float) -> int:
     expect(upload, "upload", np.float64, (None,))
     if upload.size < MIN_DIM:
-        raise UsageError(f"{upload.size} coordinates are too few to check: at least {MIN_DIM}")
+        raise UsageError(
+            f"upload must have at least {MIN_DIM} coordinates to be checked, found {upload.size}"
+        )
     if not (math.isfinite(std) and std > 0 and bool(np.isfinite(upload).all())):
-        raise UsageError(f"an upload of finite numbers and a positive deviation are needed, not {std}")
+        raise UsageError(f"upload must be finite, and std finite and positive; found std {std}")
     return upload.size

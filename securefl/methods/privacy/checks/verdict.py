@@ -61,4 +61,6 @@ def check_level(alpha: float) -> None:
         UsageError: ``alpha`` outside (1e-12, 1/2].
     """
     if not SMALLEST_P < alpha <= 0.5:
-        raise UsageError(f"a false-alarm level lies above {SMALLEST_P:g} and is at most 1/2, not {alpha}")
+        raise UsageError(
+            f"alpha, the false-alarm level, must be above {SMALLEST_P:g} and at most 1/2, found {alpha}"
+        )

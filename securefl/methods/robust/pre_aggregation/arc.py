@@ -50,7 +50,9 @@ def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """
     clusters = stack.clusters
     if byzantine < 0 or clusters <= 2 * byzantine:
-        raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
+        raise UsageError(
+            f"byzantine must be at least 0 and below half of the {clusters} clusters, found {byzantine}"
+        )
     longest = 2 * byzantine * (clusters - byzantine) // clusters
     norms = lengths(stack.means)
     return clip_rows(stack, norms, float(np.sort(norms)[clusters - 1 - longest]))

@@ -58,7 +58,10 @@ def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, P
         UsageError: ``size`` is not positive, or ``seed`` is shorter than 16 bytes.
     """
     if size < 1 or len(seed) < 16:
-        raise UsageError(f"cannot draw buckets of {size} from a seed of {len(seed)} bytes")
+        raise UsageError(
+            f"size of a bucket must be at least 1 and seed 16 bytes or more; found size {size},"
+            f" {len(seed)} bytes"
+        )
     order = sorted(range(stack.clusters), key=lambda cluster: crypto.digest("bucket", seed, cluster))
     buckets = [np.array(sorted(order[at : at + size])) for at in range(0, stack.clusters, size)]
     place = np.empty(stack.clusters, dtype=np.intp)

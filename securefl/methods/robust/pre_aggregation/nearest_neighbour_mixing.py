@@ -60,7 +60,9 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """
     clusters = stack.clusters
     if byzantine < 0 or clusters <= 2 * byzantine:
-        raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
+        raise UsageError(
+            f"byzantine must be at least 0 and below half of the {clusters} clusters, found {byzantine}"
+        )
     near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
     # Scaled to a total of at most 1/256, so no sum overflows float64.
     weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(products.total(stack.weights))[1])

@@ -44,7 +44,7 @@ def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
         UsageError: ``radius`` is not positive.
     """
     if not radius > 0:
-        raise UsageError(f"cannot clip to {radius}")
+        raise UsageError(f"radius of norm clipping must be positive, found {radius}")
     return clip_rows(stack, lengths(stack.means), radius)
 
 

@@ -63,7 +63,10 @@ def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """
     clusters = stack.clusters
     if byzantine < 0 or clusters < 4 * byzantine + 3:
-        raise UsageError(f"Bulyan with byzantine = {byzantine} is not defined for {clusters} clusters")
+        raise UsageError(
+            f"Bulyan(byzantine={byzantine}) cannot aggregate {clusters} clusters: byzantine >= 0 and"
+            " at least 4 byzantine + 3 clusters are needed"
+        )
     selected = np.arange(clusters)
     if byzantine:
         selected = np.sort(_select(stack, clusters - 2 * byzantine, byzantine))

@@ -55,7 +55,10 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
         UsageError: ``radius`` is not positive, or ``iterations`` is below 1.
     """
     if not radius > 0 or iterations < 1:
-        raise UsageError(f"cannot clip to {radius}, {iterations} times")
+        raise UsageError(
+            f"radius of centred clipping must be positive and iterations at least 1, found {radius}"
+            f" and {iterations}"
+        )
     span, weights = Span(stack.means, stack.reference), stack.weights / total(stack.weights)
     shares = np.zeros(stack.clusters)
     for _ in range(iterations):

@@ -63,7 +63,10 @@ def geometric_median(
         UsageError: ``smoothing`` or ``tolerance`` is not positive, or no iteration is allowed.
     """
     if not (smoothing > 0 and tolerance > 0 and iterations >= 1):
-        raise UsageError(f"no iteration of smoothing {smoothing}, tolerance {tolerance}, {iterations} times")
+        raise UsageError(
+            f"smoothing and tolerance must be positive and iterations at least 1; found {smoothing},"
+            f" {tolerance} and {iterations}"
+        )
     span, weights = Span(stack.means), stack.weights / products.total(stack.weights)
     shares = _start(span.between_rows(), weights, smoothing)
     cost = np.inf

@@ -55,7 +55,10 @@ def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
         UsageError: ``byzantine`` is negative, or c < byzantine + 3.
     """
     if byzantine < 0 or stack.clusters < byzantine + 3:
-        raise UsageError(f"Krum with byzantine = {byzantine} is not defined for {stack.clusters} clusters")
+        raise UsageError(
+            f"Krum(byzantine={byzantine}) cannot aggregate {stack.clusters} clusters: byzantine >= 0"
+            " and at least byzantine + 3 clusters are needed"
+        )
     scores = krum_scores(distances.squared_distances(stack.means), stack.clusters - byzantine - 2)
     chosen = distances.in_row_order(stack, np.flatnonzero(scores == scores.min()).tolist())[0]
     kept = np.zeros(stack.clusters, dtype=np.bool_)

@@ -59,7 +59,9 @@ def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult
     """
     clusters = stack.clusters
     if byzantine < 0 or clusters <= 2 * byzantine:
-        raise UsageError(f"{clusters} clusters have no majority over {byzantine}")
+        raise UsageError(
+            f"byzantine must be at least 0 and below half of the {clusters} clusters, found {byzantine}"
+        )
     vector, counts = mean_of_nearest(stack.means, stack.weights, clusters - byzantine)
     return AggregationResult(vector, 2 * counts >= stack.dimension)
 

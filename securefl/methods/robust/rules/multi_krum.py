@@ -58,7 +58,8 @@ def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> 
     places = clusters - byzantine if keep is None else keep
     if byzantine < 0 or clusters < byzantine + 3 or not 1 <= places <= clusters - byzantine:
         raise UsageError(
-            f"Multi-Krum with byzantine = {byzantine}, keep = {keep} is not defined for {clusters} clusters"
+            f"Multi-Krum(byzantine={byzantine}, keep={keep}) cannot aggregate {clusters} clusters:"
+            " clusters >= byzantine + 3 and 1 <= keep <= clusters - byzantine must hold"
         )
     scores = krum_scores(distances.squared_distances(stack.means), clusters - byzantine - 2)
     last = np.sort(scores)[places - 1]

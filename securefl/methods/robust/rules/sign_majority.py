@@ -53,7 +53,7 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
         UsageError: ``step`` is not positive.
     """
     if not step > 0:
-        raise UsageError(f"cannot go steps of {step}")
+        raise UsageError(f"step must be positive, found {step}")
     # Integers, as for the median: their sums are exact in any order of the clusters.
     units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
     votes, vote = np.zeros(stack.dimension), np.empty(stack.dimension)

@@ -83,7 +83,7 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
     """
     clusters = stack.clusters
     if trim < 0 or clusters <= 2 * trim:
-        raise UsageError(f"{clusters} clusters cannot lose {trim} at both ends")
+        raise UsageError(f"trim must be at least 0 and below half of the {clusters} clusters, found {trim}")
     vector = np.empty(stack.dimension)
     survived = np.zeros(clusters, dtype=np.int64)
     for at, rows, ranked, share in column_blocks(stack.means):

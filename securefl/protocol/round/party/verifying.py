@@ -138,7 +138,7 @@ def _open_sealed(
     ctx: phases.PartyContext, link: chain.ChainLink, place: kernel.Place, sealed: bytes
 ) -> bytes:
     if ctx.identity is None:
-        raise UsageError("this party was made without its keys")
+        raise UsageError("cannot decrypt a proof: this party was created without its identity; pass identity")
     try:
         return ctx.identity.open_sealed(sealed, proof_context(link.root, place, ctx.me))
     except crypto.BoxError as error:

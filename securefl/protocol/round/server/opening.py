@@ -312,7 +312,10 @@ def on_consulted(
         evaluating, effects = _step(ctx, phase.standing, phase.opened)
         return evaluating, (failing, *effects)
     if len(event.gradients) != len(phase.asked):
-        raise UsageError(f"{len(event.gradients)} gradients for {len(phase.asked)} reclusterings")
+        raise UsageError(
+            f"gradients must have one entry for each of {len(phase.asked)} reclusterings, found"
+            f" {len(event.gradients)}"
+        )
     gradients = dict(zip(phase.asked, event.gradients, strict=True))
     return _step(ctx, phase.standing, phase.opened, gradients)
 
@@ -356,7 +359,7 @@ def close_attesting(
     """Continue with the model if verifiers confirm it, else without its round."""
     standing, pending = phase.standing, phase.standing.claims.pending
     if pending is None:
-        raise UsageError("nothing is claimed")
+        raise UsageError("cannot settle a claim: the server has no pending claim in this round")
     lacks = proving.missing_confirmations(ctx, pending)
     told: kernel.Report[reports.AnyReport]
     if lacks is None:

@@ -176,7 +176,10 @@ class Communicator:
 
     def send_obj(self, *_args: object, **_options: object) -> None:
         """Refuse: objects travel as pickle, which runs what a peer wrote."""
-        raise UsageError("CrypTen's *_obj calls are not carried: they unpickle what a peer sent")
+        raise UsageError(
+            "cannot send or receive objects in CrypTen: unpickling runs code of a peer; exchange"
+            " tensors instead"
+        )
 
     recv_obj = broadcast_obj = send_obj
 
@@ -185,7 +188,10 @@ class Communicator:
 
     def _other(self, rank: int) -> int:
         if rank == self.get_rank() or not 0 <= rank < self.get_world_size():
-            raise UsageError(f"rank {rank} is no other of {self.get_world_size()} members")
+            raise UsageError(
+                f"rank of a peer must be from 0 to {self.get_world_size() - 1} and not this member's own,"
+                f" found {rank}"
+            )
         return rank
 
     def _send_all(self, tensor: Any) -> None:
@@ -210,13 +216,13 @@ class Communicator:
             elif op == kinds.BXOR:
                 total = total ^ tensor
             else:
-                raise UsageError(f"shares are not reduced by {op}")
+                raise UsageError(f"op must be SUM or BXOR to reduce shares, found {op}")
         return total
 
     def _bytes(self, tensor: Any) -> bytes:
         plain = tensor.tensor() if isinstance(tensor, self._cuda) else tensor
         if plain.dtype != self._torch.long:
-            raise UsageError(f"shares are 64-bit integers, not {plain.dtype}")
+            raise UsageError(f"shares must have dtype int64, found {plain.dtype}")
         words = plain.detach().cpu().contiguous().numpy()
         return bytes(words.astype("<i8", copy=False).tobytes())
 

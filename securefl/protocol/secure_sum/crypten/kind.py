@@ -97,7 +97,9 @@ class _Member(port.MemberEnd):
         if not isinstance(phase, member.Listed):
             return None
         if self.engine is None:
-            raise UsageError("this party was made without CrypTen")
+            raise UsageError(
+                "cannot compute with CrypTen: this party was created without an engine; pass engine"
+            )
         return port.MemberStep(*member.submit(phase, encoded, self.engine, without))
 
     def awaits_update(self, phase: port.MemberPhase) -> bool:

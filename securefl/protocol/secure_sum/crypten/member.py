@@ -166,7 +166,10 @@ def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Insta
     """
     setup, i = phase.setup, phase.setup.instance
     if not {setup.members[index] for index in phase.sharers} <= set(survivors):
-        raise UsageError(f"{setup.describe()} holds members that do not survive")
+        raise UsageError(
+            f"cannot compute {setup.describe()}: a member on its key list is not a survivor; repeat it"
+            " with the survivors"
+        )
     return messages.InstanceSeed(
         reclustering=i.reclustering, cluster=i.cluster, attempt=i.attempt, seed=phase.seed
     )

@@ -100,7 +100,9 @@ class CryptenEngine:
         world = World(members, rank, zeros, device=self.device)
         progress = Session(world, partial(share_of_sum, len(members), rank, encoded, self.device)).resume()
         if not isinstance(progress, Done):
-            raise UsageError("the sum of shares waits for messages")
+            raise UsageError(
+                "the sum of shares must end without waiting for messages: it waits, a bug in securefl"
+            )
         return progress.result.copy()
 
 

@@ -64,7 +64,10 @@ def recover_seeds(
     for index in sorted(phase.sharers):
         name = setup.members[index]
         if name not in releases or index not in phase.inputs:
-            raise UsageError(f"{setup.describe()} opens with all members only, {name} is missing")
+            raise UsageError(
+                f"cannot open {setup.describe()}: it needs all members, and {name} is missing; repeat it"
+                f" without {name}"
+            )
     return evidence.OpenedSecrets({setup.index(name): release.seed for name, release in releases.items()})
 
 

@@ -124,7 +124,7 @@ class Session(Generic[ResultT]):
             Exception: what the program raised, other than ``PeerError``: a bug.
         """
         if self._finished:
-            raise UsageError("this computation has finished")
+            raise UsageError("cannot continue this CrypTen computation: it has finished; start a new session")
         computation = self._computation
         computation.mailbox.deliver(incoming)
         with _turn(), computation.globals.in_place():

@@ -41,9 +41,15 @@ class World:
     def __post_init__(self) -> None:
         """Refuse a world of one: there is nobody to share with."""
         if len(self.members) < 2:
-            raise UsageError("shares need at least two members: a world of one would hold the value itself")
+            raise UsageError(
+                f"members of a CrypTen computation must be at least 2, found {len(self.members)}: a single"
+                " member would hold the value"
+            )
         if not 0 <= self.rank < len(self.members):
-            raise UsageError(f"rank {self.rank} of {len(self.members)} members")
+            raise UsageError(
+                f"rank must be from 0 to {len(self.members) - 1}, below the number of members, found"
+                f" {self.rank}"
+            )
 
 
 class Globals:
@@ -108,14 +114,20 @@ class Refusing:
 
     def __getitem__(self, key: object) -> NoReturn:
         """Refuse."""
-        raise UsageError("CrypTen's own generators are never used")
+        raise UsageError(
+            "cannot use CrypTen's own random generators: they are not secure here; draw shares of"
+            " zero from ZeroShares"
+        )
 
 
 class Without:
     """In place of a provider where the computation needs no tuples."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UsageError(f"this computation has no provider of {name}")
+        raise UsageError(
+            f"cannot use a CrypTen provider ({name}): this computation has none, as it needs no"
+            " multiplication triples"
+        )
 
 
 @lru_cache(maxsize=1)

@@ -34,7 +34,10 @@ class ZeroShares:
             UsageError: nobody else, or the member itself among the others.
         """
         if not keys or me in keys:
-            raise UsageError("shares of zero need another member")
+            raise UsageError(
+                f"keys must have at least 1 other member, and none of member {me} itself; found members"
+                f" {sorted(keys)}"
+            )
         self._me = me
         self._keys = dict(keys)
         self._taken = 0

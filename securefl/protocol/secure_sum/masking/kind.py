@@ -135,7 +135,9 @@ class _Server(port.ServerEnd):
                 inputs, lists = close_boxes(phase)
                 return port.Closed(inputs, "training", vectors=True, said=tuple(lists.items()))
             case _:
-                raise UsageError(f"{type(phase).__name__} is no step that ends")
+                raise UsageError(
+                    f"cannot close a masked sum: phase {type(phase).__name__} does not end with a deadline"
+                )
 
     def check_release(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: port.Opening

@@ -55,10 +55,14 @@ def recover_secrets(
     setup, alive = phase.setup, phase.alive(survivors)
     if len(alive) < setup.min_survivors:
         raise UsageError(
-            f"{setup.describe()} has {len(alive)} survivors, min_survivors is {setup.min_survivors}"
+            f"cannot open {setup.describe()}: survivors must be at least {setup.min_survivors}, found"
+            f" {len(alive)}"
         )
     if len(releases) < setup.threshold:
-        raise UsageError(f"{setup.describe()} has {len(releases)} releases, threshold is {setup.threshold}")
+        raise UsageError(
+            f"cannot open {setup.describe()}: released shares must be at least {setup.threshold},"
+            f" found {len(releases)}"
+        )
     seeds = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}
     keys = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}
     noise = {setup.index(h): dict(r.noise_shares) for h, r in releases.items()}

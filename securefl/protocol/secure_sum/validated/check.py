@@ -53,14 +53,19 @@ class DealtProvider:
             UsageError: as :meth:`square`, or the two shapes differ.
         """
         if tuple(size0) != tuple(size1):
-            raise UsageError(f"a triple needs two equal shapes, not {tuple(size0)} and {tuple(size1)}")
+            raise UsageError(
+                f"the factors of a triple must have one shape, found {tuple(size0)} and {tuple(size1)}"
+            )
         parts = self._taking.take("and", tuple(size0))
         # Precision 0, as all words here are integers.
         a, b, c = (self._library.binary.from_shares(self._tensor(p, device), precision=0) for p in parts)
         return a, b, c
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UsageError(f"CrypTen asked the dealer for {name}, which it does not deal")
+        raise UsageError(
+            f"cannot compute with CrypTen: it asks the dealer for {name}, which the dealer of checks"
+            " does not deal"
+        )
 
     def _tensor(self, words: U64, device: Any) -> Any:
         tensor = self._library.torch.from_numpy(words.view(np.int64))

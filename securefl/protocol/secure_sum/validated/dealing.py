@@ -63,7 +63,9 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
         UsageError: fewer than two evaluators.
     """
     if evaluators < 2:
-        raise UsageError("a check needs at least two evaluators, so clusters of 3 or more members")
+        raise UsageError(
+            f"evaluators of a check must be at least 2, found {evaluators}; use clusters of 3 or more members"
+        )
     words = projections + 1
     requests = [Request("square", (projections,)), *addition_requests(evaluators, (words,))]
     while words > 1:
@@ -169,11 +171,14 @@ class Taking:
             UsageError: all are used, or this is not what comes next: no tuple is ever used twice.
         """
         if not self.left:
-            raise UsageError("the check needs more triples than were dealt; each is used once")
+            raise UsageError(
+                "cannot multiply in this check: all triples that were dealt are used, and each is used once"
+            )
         request = self._requests[self._next]
         if (request.kind, request.shape) != (kind, tuple(shape)):
             raise UsageError(
-                f"the check needs {kind} {tuple(shape)} next, dealt is {request.kind} {request.shape}"
+                f"the next triple of the check must be {request.kind} {request.shape}, as dealt; found"
+                f" {kind} {tuple(shape)}"
             )
         self._next += 1
         *parts, last = self._stream.take(request)

@@ -45,7 +45,7 @@ class Tests:
         """The same for all."""
         sums = self.scenario.secure_sum
         if sums.validated is None:
-            raise UsageError("nothing is validated in this run")
+            raise UsageError("cannot validate updates: the scenario has no [secure_sum.validated]; add it")
         return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
 
     def of(self, weight: float) -> privacy.NormTest:
@@ -57,7 +57,9 @@ class Tests:
         """
         test = feasibility.norm_test_of(self.scenario, weight, self.length)
         if test is None:
-            raise UsageError("nothing is validated in this run")
+            raise UsageError(
+                "cannot test norms of updates: the scenario has no [secure_sum.validated]; add it"
+            )
         return test
 
 
@@ -151,7 +153,9 @@ class _Member(port.MemberEnd):
                 step = evaluation.on_held_list(phase, message, roster)
             case messages.SketchNonces(), phases.Revealed():
                 if self.checks is None:
-                    raise UsageError("this party cannot check updates: it was started without CrypTen")
+                    raise UsageError(
+                        "cannot check updates: this party was created without CrypTen; pass checks"
+                    )
                 step = evaluation.on_nonces(phase, message, self.checks, roster, entropy)
             case messages.PeerBox(), phases.Revealed() | phases.Checking():
                 step = evaluation.on_check_box(phase, message, entropy)
@@ -247,7 +251,9 @@ class _Server(SharesServer):
                 closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
                 return replace(closed, passed=_passed_members(phase))
             case _:
-                raise UsageError(f"{type(phase).__name__} is not a step that can end")
+                raise UsageError(
+                    f"cannot close a validated sum: phase {type(phase).__name__} does not end with a deadline"
+                )
 
     def complaint(
         self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool

@@ -54,10 +54,14 @@ def advertise(
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
         raise UsageError(
-            f"{len(tests)} tests, expected {len(setup.members)} of {validation.projections} projections"
+            f"tests must have one norm test of {validation.projections} projections for each of"
+            f" {len(setup.members)} members, found {len(tests)}"
         )
     if setup.ring_bits != 64 or setup.removable is not None:
-        raise UsageError("validated sums need the ring of 64 bits, and allow no removable noise")
+        raise UsageError(
+            "validated sums must have ring_bits = 64 and no removable noise, found ring_bits ="
+            f" {setup.ring_bits}"
+        )
     base, plain = member.advertise(setup, me, entropy)
     nonce = entropy.child("sketch nonce").draw(sketch.NONCE_BYTES)
     advert = msgspec.structs.replace(plain, shares_root=sketch.nonce_commitment(nonce, setup.instance, me))
@@ -114,7 +118,9 @@ def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> ph
     core = phase.core
     expect(encoded, "encoded update", np.uint64, (core.setup.length,))
     if phase.shared:
-        raise UsageError("the update was already shared in this attempt")
+        raise UsageError(
+            f"cannot share an update in {core.setup.describe()}: it was already shared in this attempt"
+        )
     me, context = core.listed.me, core.listed.context
     shares = split(encoded.view(np.uint64), me, core.listed.listed, context, entropy)
     boxes = []
@@ -199,7 +205,9 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
     if shortage:
         raise PeerError(SERVER, f"continues {setup.describe()}, although {shortage}")
     if not isinstance(listed.zeros, ZeroShares):
-        raise UsageError("validated sums need shares of zero from pairwise keys")
+        raise UsageError(
+            "cannot compute a validated sum: its shares of zero must come from pairwise keys (ZeroShares)"
+        )
     share = release_share(phase.words, accepted, listed.zeros.arithmetic(setup.length))
     crypto.add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)

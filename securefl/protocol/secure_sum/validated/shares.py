@@ -57,7 +57,8 @@ def split(
     expect(update, "update", np.uint64, (None,))
     if len(members) < LEAST_MEMBERS or owner not in members:
         raise UsageError(
-            f"only a cluster of {LEAST_MEMBERS} or more members can share the update of one of them"
+            f"members must be at least {LEAST_MEMBERS} and have the owner {owner} to share its update,"
+            f" found {len(members)}"
         )
     first, *rest = others_of(owner, members)
     seeds = {holder: entropy.child("update share", holder).draw(KEY_BYTES) for holder in rest}

@@ -43,7 +43,7 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
         UsageError: no nonces, or one of another length.
     """
     if not nonces or any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
-        raise UsageError(f"a sketch seed needs at least one nonce, of {NONCE_BYTES} bytes each")
+        raise UsageError(f"nonces of a sketch seed must be 1 or more, of {NONCE_BYTES} bytes each")
     fields: list[str | bytes] = []
     for party in sorted(nonces):
         fields += [party, nonces[party]]
@@ -86,10 +86,10 @@ def matrix(seed: bytes, length: int, projections: int) -> npt.NDArray[np.int8]:
 def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
     """Packed bits ``(length, 2, projections / 8)``: what is added, what is taken away."""
     if len(seed) != NONCE_BYTES:
-        raise UsageError(f"a sketch seed must have {NONCE_BYTES} bytes, not {len(seed)}")
+        raise UsageError(f"seed of a sketch must have {NONCE_BYTES} bytes, found {len(seed)}")
     if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:
         raise UsageError(
-            f"the number of projections must be a multiple of 8 up to {MAX_PROJECTIONS}, not {projections}"
+            f"projections must be a multiple of 8 from 8 to {MAX_PROJECTIONS}, found {projections}"
         )
     size = 2 * length * projections // 8
     stream = crypto.expand(crypto.derive_key(seed, "sketch", b""), -(-size // 8), np.uint64)

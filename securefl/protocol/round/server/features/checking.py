@@ -28,7 +28,10 @@ def check_sums(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[
     if checks.kind == "none" or not sums:
         return ()
     if plan.mechanism is None:
-        raise UsageError("there is no noise that a sum could be checked for")
+        raise UsageError(
+            "cannot check sums for their noise: the run has no noise mechanism; set checks.kind ="
+            ' "none" or add noise'
+        )
     if checks.kind == "published":
         return tuple(_check_published(plan.mechanism, round_, opened, plan.length) for opened in sums)
     agreed = agreed_terms(plan.scenario, plan.mechanism)
