@@ -58,7 +58,7 @@ class ClusterMeans:
             if not np.isfinite(row).all():
                 raise UsageError(f"means must be finite: the mean of cluster row {index} has NaN or infinity")
         if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
-            raise UsageError("weights of a stack must be finite and positive")
+            raise UsageError("weights must be finite and positive")
         if not (self.survivors >= 1).all():
             raise UsageError("survivors of a stack must be at least 1 in each cluster")
         if not (math.isfinite(self.noise_std) and self.noise_std >= 0):

@@ -216,5 +216,5 @@ def test_counts_that_only_a_bug_can_bring() -> None:
             Removable(planned, components, lambda _number, _key: np.zeros(1, np.uint32))
     four = Removable(4, 1, lambda _number, _key: np.zeros(1, np.uint32))
     assert [four.dropouts(survivors) for survivors in (3, 4, 5)] == [1, 0, 0]
-    with pytest.raises(UsageError, match="dropouts tolerated"):
+    with pytest.raises(UsageError, match="survivors must be at least"):
         four.dropouts(2)

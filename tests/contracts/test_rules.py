@@ -415,7 +415,9 @@ def test_refuses_too_few_clusters(case: Case) -> None:
     needed = case.rule.clusters_needed
     assert vector_of(case.rule, np.ones((needed, 2))).tolist() == [1.0, 1.0]
     if needed > 1:
-        with pytest.raises(UsageError, match=f"needs {needed} clusters, not {needed - 1}"):
+        with pytest.raises(
+            UsageError, match=f"cannot aggregate {needed - 1} clusters: it needs at least {needed}"
+        ):
             vector_of(case.rule, np.ones((needed - 1, 2)))
 
 

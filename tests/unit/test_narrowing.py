@@ -162,7 +162,7 @@ class TestStatistics:
                 score_histogram(wrong)
             with pytest.raises(UsageError, match="a column holds"):
                 column_table(wrong, 0, 1)
-        with pytest.raises(UsageError, match="class labels have dtype"):
+        with pytest.raises(UsageError, match="class labels must be whole numbers"):
             class_counts(np.array([1 + 1j]), 3)
 
 

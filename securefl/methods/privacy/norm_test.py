@@ -120,8 +120,8 @@ def _relative(projections: int, failure: float) -> float:
     reached = acceptance_bound(relative / ATTACK_FACTOR**2, projections)
     if reached > failure:
         raise UsageError(
-            f"projections, found {projections}, must be more: vectors of {ATTACK_FACTOR:g} C pass with"
-            f" probability {reached:.2g}, above failure, {failure:g}"
+            f"{projections} projections accept vectors of {ATTACK_FACTOR:g} C with probability up to"
+            f" {reached:.2g}, which is more than {failure:g}: take more projections"
         )
     return relative
 
@@ -146,6 +146,6 @@ def _range_bits(norm: int, projections: int) -> int:
         if projections << (2 * bits) < _MAX_SUM and LONGEST << (bits + 1) <= _MAX_SUM:
             return bits
     raise UsageError(
-        f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} must fit"
-        " into 64 bits; use fewer scale_bits or a smaller norm"
+        f"the squares of {projections} projections up to {2**MIN_RANGE_BITS} times {norm} do not fit into"
+        " 64 bits: take fewer bits after the point, or a smaller norm"
     )

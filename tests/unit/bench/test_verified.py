@@ -65,7 +65,7 @@ def test_what_a_verifier_repeats_is_not_the_members(monkeypatch: pytest.MonkeyPa
 
 def test_rounds_that_nobody_confirms_are_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verified, "_MEASURED", 7)
-    with pytest.raises(UsageError, match="confirmed no round"):
+    with pytest.raises(UsageError, match="before its measured round was confirmed"):
         run_verified([(3, 10)], 1, InsecureSeededEntropy(1))
     with pytest.raises(UsageError, match="at least once"):
         run_verified([(3, 10)], 0)

@@ -123,7 +123,7 @@ def test_triples_are_for_one_check() -> None:
     """A check that is dealt too little stops with its reason, and does not go on with used ones."""
     everybody = worlds(2, requests_of(2, 64)[:-1], seed=1)
     made = [check_session(world, np.zeros(64, np.uint64), TEST, tuples) for world, tuples in everybody]
-    with pytest.raises(UsageError, match="more triples than were dealt"):
+    with pytest.raises(UsageError, match="all triples that were dealt are used"):
         drive(made)
 
 

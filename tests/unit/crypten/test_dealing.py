@@ -71,7 +71,7 @@ def test_tuples_are_used_once_and_in_order() -> None:
     tuples.take("and", (2, 3))
     tuples.take("and", (1,))
     assert tuples.left == 0
-    with pytest.raises(UsageError, match="more triples than were dealt"):
+    with pytest.raises(UsageError, match="all triples that were dealt are used"):
         tuples.take("and", (1,))
 
 

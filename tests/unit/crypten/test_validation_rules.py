@@ -188,7 +188,7 @@ class TestBlinds:
         assert isinstance(phase, member.Submitted)
         assert member.seed_for(phase, NAMES[:3]).seed == phase.seed
         for survivors in (NAMES[:2], NAMES[1:3], ()):
-            with pytest.raises(UsageError, match="holds members that do not survive"):
+            with pytest.raises(UsageError, match="is not a survivor"):
                 member.seed_for(phase, survivors)
 
     def test_are_taken_off_by_their_own_seeds_only(self) -> None:

@@ -180,9 +180,9 @@ def test_data_and_tables_of_drawn_problems_are_refused_by_name(
         (
             "machines = 20",
             "machines = 1",
-            r"scale\.desk\.points\.0: 2 groups need as many honest machines, but there are 1",
+            r"scale\.desk\.points\.0: groups must be at most 1, the number of honest machines; found 2",
         ),
-        ("machines = 20", "machines = 20, fewest = 21", "1 to 20 points, not 21"),
+        ("machines = 20", "machines = 20, fewest = 21", "fewest must be from 1 to 20 .points., found 21"),
         (
             '{ type = "mean" }',
             '{ type = "fltrust" }',

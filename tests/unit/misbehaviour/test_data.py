@@ -52,7 +52,7 @@ def test_the_stated_share_of_samples_is_poisoned_evenly(count: int, fraction: fl
 
 @pytest.mark.parametrize(("shape", "size"), [((3, 10), 2), ((3, 1, 4, 4), 5), ((3, 1, 8, 2), 3)])
 def test_no_patch_without_room(shape: tuple[int, ...], size: int) -> None:
-    with pytest.raises(UsageError, match="does not fit"):
+    with pytest.raises(UsageError, match="must be images"):
         add_patch(np.zeros(shape, dtype=np.float32), size)
 
 

@@ -114,9 +114,9 @@ def test_too_many_wrong_shares_lose_the_sum_and_open_nothing() -> None:
 
 def test_an_actor_shows_only_what_is_its_own() -> None:
     lab = Lab(scenario(3), {})
-    with pytest.raises(UsageError, match="shown by the server"):
+    with pytest.raises(UsageError, match="only the server shows it"):
         party_behaviour((SplitsModel(),), ME)
-    with pytest.raises(UsageError, match="shown by parties"):
+    with pytest.raises(UsageError, match="only parties show it"):
         server_machine(lab.server.machine, lab.plan, (Garbage(parties=("p00",)),))
 
 

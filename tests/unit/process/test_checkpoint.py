@@ -196,7 +196,7 @@ class TestFile:
         assert read.epoch == first.epoch
 
     def test_it_keeps_nothing_else(self, file: CheckpointFile) -> None:
-        with pytest.raises(UsageError, match="a server keeps no str"):
+        with pytest.raises(UsageError, match="must be a Checkpoint, found str"):
             file.keep("state")
 
     def test_one_that_cannot_be_read_is_named(self, file: CheckpointFile) -> None:

@@ -99,7 +99,7 @@ def test_death_in_the_middle_of_a_sentence_is_a_death(children: Children, tmp_pa
 
 def test_a_second_process_of_one_name_is_refused(children: Children, tmp_path: Path) -> None:
     children.start(processes.waits, processes.settings(tmp_path))
-    with pytest.raises(UsageError, match="p00 was started already"):
+    with pytest.raises(UsageError, match="cannot start process p00"):
         children.start(processes.waits, processes.settings(tmp_path))
 
 

@@ -84,7 +84,7 @@ def test_old_notes_are_taken_away(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
 def test_what_is_no_note_is_a_bug(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "0-0-p00.npy").write_bytes(content)
-    with pytest.raises(UsageError, match="is no note"):
+    with pytest.raises(UsageError, match="cannot read"):
         CoalitionFolder(tmp_path, TWO).collect(0, 0, (ONE,), D, FOREVER)
 
 
@@ -194,7 +194,7 @@ def test_knowledge_of_the_last_round_goes_with_it(tmp_path: Path) -> None:
     assert len(member.insight(FALL, occasion(1))) == 1
     with pytest.raises(KeyError):
         member.insight(FALL, occasion(0))
-    with pytest.raises(UsageError, match="before its clusters"):
+    with pytest.raises(UsageError, match="need its clusters"):
         accomplice(tmp_path, ONE).telling(TrainAs(1.0))(Train(1, 0, BEFORE))
 
 

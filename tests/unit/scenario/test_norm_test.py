@@ -69,7 +69,7 @@ def test_what_cannot_be_had() -> None:
         norm_test(65_536, 48, 1e-3)
     with pytest.raises(UsageError, match="fewer bits after the point"):
         norm_test(2**30, 64, 1e-3)
-    with pytest.raises(UsageError, match="no norm test"):
+    with pytest.raises(UsageError, match="norm and projections must be"):
         norm_test(0, 64, 1e-3)
 
 

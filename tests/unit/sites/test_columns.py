@@ -111,11 +111,11 @@ def test_a_site_without_columns_is_refused() -> None:
 
 
 def test_tables_need_a_range_bins_and_classes() -> None:
-    with pytest.raises(UsageError, match="is empty or not finite"):
+    with pytest.raises(UsageError, match="must be finite with lower < upper"):
         column_table([1.0], 2, 2)
-    with pytest.raises(UsageError, match="is empty or not finite"):
+    with pytest.raises(UsageError, match="must be finite with lower < upper"):
         column_table([1.0], -1e308, 1e308)
-    with pytest.raises(UsageError, match="bins must be at least 1, not 0"):
+    with pytest.raises(UsageError, match="bins must be at least 1, found 0"):
         column_table([1.0], 0, 2, 0)
-    with pytest.raises(UsageError, match="sample 0 has class 3, expected a whole number from 0 to 1"):
+    with pytest.raises(UsageError, match="the class of sample 0 must be a whole number from 0 to 1, found 3"):
         class_counts([3], 2)

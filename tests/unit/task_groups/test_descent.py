@@ -324,7 +324,7 @@ def test_starts_that_do_not_fit(start: naive.F64, says: str) -> None:
 
 
 def test_setups_that_make_no_sense() -> None:
-    with pytest.raises(UsageError, match="3 groups need as many honest machines, but there are 2"):
+    with pytest.raises(UsageError, match="groups must be at most 2, the number of honest machines; found 3"):
         ProblemSetup(groups=3, machines=4, dimension=2, byzantine=0.5)
     with pytest.raises(UsageError, match="1 to 100 points"):
         ProblemSetup(groups=1, machines=4, dimension=2, fewest=101)

@@ -46,7 +46,7 @@ def test_a_liar_moves_it_as_far_as_its_loss() -> None:
     ("counts", "cap", "losses", "why"),
     [
         ([], 1, [], "0 losses"),
-        ([1, 2], 1, [0.5], "1 losses for 2"),
+        ([1, 2], 1, [0.5], "found 1 losses, 2"),
         ([1, 2], 1, [0.5, float("nan")], "party 1 is nan"),
         ([1, 2], 1, [-0.5, 1.0], "party 0 is -0.5"),
         ([0, 2], 1, [0.5, 1.0], "positive"),

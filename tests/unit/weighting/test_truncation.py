@@ -125,10 +125,10 @@ def test_a_hundred_thousand_counts_at_once() -> None:
 @pytest.mark.parametrize(
     ("counts", "alpha", "alpha_star", "why"),
     [
-        ([1, 2], 0.5, 0.5, "must be above 0 and below"),
-        ([1, 2], 0.6, 0.5, "must be above 0 and below"),
-        ([1, 2], 0.1, 1.0, "must be above 0 and below"),
-        ([1, 2], 0.0, 0.5, "must be above 0 and below"),
+        ([1, 2], 0.5, 0.5, "alpha < alpha_star < 1 must hold"),
+        ([1, 2], 0.6, 0.5, "alpha < alpha_star < 1 must hold"),
+        ([1, 2], 0.1, 1.0, "alpha < alpha_star < 1 must hold"),
+        ([1, 2], 0.0, 0.5, "alpha < alpha_star < 1 must hold"),
         ([1, 2, 3], 0.45, 0.5, "no cap keeps 2 of 3 parties"),
         ([7], 0.1, 0.5, "1 of 1 parties"),
         ([], 0.1, 0.5, "positive integers"),

@@ -44,5 +44,5 @@ def test_too_few_shadows_are_refused() -> None:
     scores, member = world(1.0)
     with pytest.raises(UsageError, match="shadow models"):
         likelihood_ratios(scores[0], scores[1:3], member[1:3])
-    with pytest.raises(UsageError, match="shapes do not fit"):
+    with pytest.raises(UsageError, match="scores and member must have one shape"):
         likelihood_ratios(scores[0, :3], scores[1:], member[1:])

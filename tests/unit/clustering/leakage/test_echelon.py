@@ -74,5 +74,5 @@ def test_the_null_space_is_orthogonal_to_the_rows() -> None:
 def test_a_row_must_fit() -> None:
     doubles: Any = np.ones(3)
     for row in (np.ones(4, np.int64), doubles):
-        with pytest.raises(UsageError, match="does not fit"):
+        with pytest.raises(UsageError, match="must be an int64 vector"):
             Echelon.empty(PRIME, 3).append(row)

@@ -150,7 +150,7 @@ def test_refusals() -> None:
     stranger = names(3)[2]
     with pytest.raises(UsageError, match="0 members"):
         ledger.open([])
-    with pytest.raises(UsageError, match="of which the ledger knows 1"):
+    with pytest.raises(UsageError, match="of which it has 1"):
         ledger.open([names(1)[0], stranger])
     with pytest.raises(UsageError, match="no party of the ledger"):
         ledger.without([stranger])
