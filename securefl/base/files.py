@@ -60,7 +60,7 @@ def append_durably(handle: int, at: int, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def reading(path: Path, remedy: str = "") -> Iterator[None]:
+def reading(path: Path, remedy: str = "name a file that you may read") -> Iterator[None]:
     """Turn read errors of ``path`` within the block into one line.
 
     Raises:

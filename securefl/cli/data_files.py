@@ -75,7 +75,9 @@ def export(
     except FileExistsError:
         raise ConfigError("--out", f"{out} exists already", "choose another name") from None
     except OSError as error:
-        raise ConfigError("--out", f"{out} cannot be created: {error.strerror}") from error
+        raise ConfigError(
+            "--out", f"{out} cannot be created: {error.strerror}", "choose a folder that you may write"
+        ) from error
     behind = attacks.behaviours_of(loaded, seed).keys()
     files = write_shards(dataset, loaded.data, names, seed, out, behind, turns_of(loaded.groups, names))
     fewest, most = min(files.counts.values()), max(files.counts.values())

@@ -110,13 +110,13 @@ def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quie
             bar.update(task, completed=done, description=deviation.name)
             if not (live or quiet) and 10 * done // total > shown:
                 shown = 10 * done // total
-                say(f"  {10 * shown} % after {report.seconds(time.monotonic() - began)}")
+                say(f"  {10 * shown} % of trials done after {report.seconds(time.monotonic() - began)}")
 
         return measure_power(trials, seed, settings, on_trial)
 
 
 def _show_block(block: PowerBlock, trials: int) -> None:
-    say(f"d = {block.dim:,}, n = {block.members}: percent of sums that fail")
+    say(f"percent of sums that fail the checks, with {block.dim:,} parameters and {block.members} members:")
     say(f"  {'published':>9} {'ours':>5}")
     for row in block.rows:
         published, ours = (100 * row.failed[name] / trials for name in (PUBLISHED[2], ALL))

@@ -303,7 +303,7 @@ def print_details(known: Sequence[Shown]) -> None:
     for one in known:
         item = one.exhibit.item
         say(f"{item.kind} {item.number}: {one.exhibit.title}")
-        say(f"  claim: {one.exhibit.claim}")
+        say(f"  claim of {item.kind} {item.number}: {one.exhibit.claim}")
         for record in one.records:
             where = f"{record.dataset}, {record.scale}" if record.dataset else record.scale
             say(f"  {where} scale: {one.verdict(record)}, {time_of(record)}")

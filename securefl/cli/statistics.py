@@ -68,5 +68,7 @@ def _write(path: Path, scenario: Scenario) -> None:
     try:
         files.write_whole(path, to_toml(scenario).encode())
     except OSError as error:
-        raise ConfigError("--write", f"{path} cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            "--write", f"{path} cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
     say(f"{path}: securefl run, server and party take it with --site, as any scenario")

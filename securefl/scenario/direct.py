@@ -34,7 +34,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
     with _name_part(rule):
         stack = ClusterMeans(
             rows,
-            np.ones(count) if weights is None else _read_vector(weights, "weights", count),
+            np.ones(count) if weights is None else _read_vector(weights, "weights", count, "row"),
             np.ones(count, dtype=np.int64),
             reference=None if reference is None else _read_vector(reference, "reference", length),
             server_gradient=(
@@ -107,11 +107,11 @@ def _read_rows(given: Any) -> tuple[F64, Like]:
     return np.ascontiguousarray(wide.reshape(len(wide), -1)), like
 
 
-def _read_vector(given: Any, name: str, length: int) -> F64:
+def _read_vector(given: Any, name: str, length: int, of: str = "column") -> F64:
     with _numbers(name):
         vector = _array(given).astype(np.float64).reshape(-1)
     if len(vector) != length:
-        raise ConfigError(name, f"has {len(vector)} values, expected {length}")
+        raise ConfigError(name, f"has {len(vector)} values, expected {length}", f"one for each {of} of x")
     if not (np.abs(vector) <= _LARGEST).all():
         raise ConfigError(name, f"has a value that is not finite or beyond {_LARGEST:g}")
     return vector

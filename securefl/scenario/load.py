@@ -50,7 +50,11 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
             str(path), "file not found", "name a scenario file, or a bundled scenario such as quickstart"
         ) from None
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            str(path),
+            f"cannot be read: {error.strerror}",
+            "name a scenario file, or a bundled scenario such as quickstart",
+        ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
     own_parts_from(path.parent)

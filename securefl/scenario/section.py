@@ -73,7 +73,7 @@ class CheckedMeta(StructMeta):
             raise ConfigError(f"{cls.__name__}.{name}", "is not a field", remedy)
         missing = [one.name for one in known[len(args) :] if one.required and one.name not in fields]
         if missing:
-            raise ConfigError(f"{cls.__name__}.{missing[0]}", "is missing")
+            raise ConfigError(f"{cls.__name__}.{missing[0]}", "is missing", f"pass {missing[0]}=")
         made = super().__call__(*args, **fields)
         for name, value in fields.items():
             checked = _check_value(cls, name, value)

@@ -604,7 +604,7 @@ class TestModelsAndHellos:
         """Every round is up to three more draws of clusters until one suits the server."""
         seam = rewriting(ModelAnnounce, lambda send, _m: [replace(send, place=Place(1))])
         world, spy = attacked(seam, scenario(6))
-        assert refusals(world, "starts round 1 of 1") == set(P[:6])
+        assert refusals(world, "starts round 1, but the run has 1 rounds") == set(P[:6])
         assert not spy.advertised
 
 

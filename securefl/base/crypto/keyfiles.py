@@ -161,7 +161,9 @@ def _write(path: Path, text: str, mode: int) -> None:
     except FileExistsError:
         raise ConfigError(str(path), "exists already", "choose another name or move the file away") from None
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with os.fdopen(os.open(temporary, _NEW_FILE, mode), "w", encoding="ascii") as file:
@@ -173,7 +175,9 @@ def _write(path: Path, text: str, mode: int) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
 
 
 def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Mapping[str, Any]:
@@ -182,7 +186,9 @@ def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Ma
             shared = bool(os.fstat(file.fileno()).st_mode & 0o077)
             raw = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "name a key file that you may read"
+        ) from error
     if len(raw) > _MAX_BYTES:
         raise ConfigError(str(path), "is not a key file: it is too large")
     try:

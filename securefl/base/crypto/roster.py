@@ -78,7 +78,11 @@ class Roster(Mapping[PartyId, PublicIdentity]):
                     "use a-z, 0-9, - and _, at most 32 characters",
                 )
             if party.name != name:
-                raise ConfigError(f"roster.parties.{name}", f"holds the key of another party, {party.name!r}")
+                raise ConfigError(
+                    f"roster.parties.{name}",
+                    f"holds the key of another party, {party.name!r}",
+                    "list each party under its own name",
+                )
         for member in (server, *parties.values(), *((dealer,) if dealer else ())):
             if member.has_weak_key():
                 raise ConfigError(

@@ -188,7 +188,9 @@ def charges_in(run: Path) -> dict[str, Charge]:
     try:
         paths = sorted((run / report.EVIDENCE).glob("*.charge"))
     except OSError as error:
-        raise ConfigError(str(run / report.EVIDENCE), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(run / report.EVIDENCE), f"cannot be read: {error.strerror}", "restore the file"
+        ) from error
     return {f"{report.EVIDENCE}/{path.name}": report.load_evidence(path) for path in paths}
 
 

@@ -115,5 +115,9 @@ def _vector(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> F32:
     found = models.load_model(file)
     for name, shape in shapes.items():
         if name not in found or found[name].shape != shape:
-            raise ConfigError(str(file), f"is of another model: it has no tensor {name} of shape {shape}")
+            raise ConfigError(
+                str(file),
+                f"is of another model: it has no tensor {name} of shape {shape}",
+                "use the model file of this run",
+            )
     return np.concatenate([found[name].reshape(-1) for name in shapes])

@@ -30,7 +30,9 @@ class GroundTruth:
             return None
         values = _read(path)
         if values.dtype != np.int64 or values.ndim != 1:
-            raise ConfigError(str(path), f"is not an update: {values.dtype} of shape {values.shape}")
+            raise ConfigError(
+                str(path), f"is not an update: {values.dtype} of shape {values.shape}", "restore the file"
+            )
         return values
 
     def has(self, digest: str) -> bool:
@@ -56,5 +58,5 @@ def _read(path: Path) -> npt.NDArray[Any]:
     try:
         values: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise ConfigError(str(path), f"cannot be read: {error}") from error
+        raise ConfigError(str(path), f"cannot be read: {error}", "restore the file") from error
     return values

@@ -123,7 +123,9 @@ def read_check(results: Path) -> CheckRecord:
     except FileNotFoundError:
         return NEVER_CHECKED
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "name a file that you may read"
+        ) from error
     except msgspec.DecodeError as error:
         raise ConfigError(
             str(path), f"is not a file of --check: {error}", "remove it and check again"

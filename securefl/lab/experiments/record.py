@@ -343,7 +343,9 @@ def read_record(path: Path) -> Record:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "name a file that you may read"
+        ) from error
     except msgspec.DecodeError as error:
         raise ConfigError(
             str(path), f"is not a result file: {error}", "remove it and run it again"

@@ -57,7 +57,9 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
             "--epsilon",
             f"epsilon = {epsilon:g} over {event.steps} releases needs a noise multiplier outside"
             f" {privacy.MIN_SIGMA:g} to {privacy.MAX_SIGMA:g}",
-            "give another epsilon, or fewer rounds",
+            "give a larger epsilon, or fewer rounds"
+            if over(privacy.MAX_SIGMA) > 0
+            else "give a smaller epsilon, or a smaller --delta",
         )
     return found
 

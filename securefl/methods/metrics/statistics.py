@@ -98,7 +98,9 @@ class Statistics:
             read = json.loads(Path(path).read_text(encoding="utf-8-sig"))
             return cls._of_json(read)
         except OSError as error:
-            raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                str(path), f"cannot be read: {error.strerror}", "name the file that securefl statistics wrote"
+            ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             reason = f"is not a statistics file: {type(error).__name__}: {error}"
             raise ConfigError(str(path), reason, "securefl statistics writes such a file") from error

@@ -195,12 +195,17 @@ class _Search:
             raise ConfigError(
                 self.path,
                 f"epsilon = {self.target:g} needs more noise than supported (multiplier {MAX_SIGMA:g})",
-                f"give at least {least:.3g}, or fewer steps" if math.isfinite(least) else "give fewer steps",
+                f"give at least {least:.3g}, or fewer steps"
+                if least <= MAX_EPSILON
+                else "give fewer steps, or a larger delta",
             )
+        most = spent(self.noisy(MIN_SIGMA))
         raise ConfigError(
             self.path,
             f"epsilon = {self.target:g} needs less noise than supported (multiplier {MIN_SIGMA:g})",
-            f"give at most {spent(self.noisy(MIN_SIGMA)):.3g}",
+            f"give at most {most:.3g}"
+            if most >= MIN_EPSILON
+            else "give a smaller delta: no epsilon fits this one",
         )
 
     def root(

@@ -249,12 +249,14 @@ def _slack(scenario: Scenario, length: int, target: float, delta: float) -> floa
     draws = length * max(sums.min_survivors, planned_of(scenario) * (1 + components_of(scenario)))
     if added_delta(Fraction(WORST_ERROR) * draws * planned, target) <= most:
         return WORST_ERROR * draws
-    largest = math.log(most / (WORST_ERROR * draws * planned) - 1)
+    largest = math.log(max(1.0, most / (WORST_ERROR * draws * planned) - 1))
     raise ConfigError(
         "privacy.epsilon",
         f"{target:g} is too large for delta = {delta:.3g}: rounding {draws * planned:.3g} draws of noise"
         " takes more than a hundredth of it",
-        f"set at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds",
+        f"set at most {math.floor(100 * largest) / 100:g}, or fewer stop.rounds"
+        if largest >= calibration.MIN_EPSILON
+        else "set fewer stop.rounds, or a larger privacy.delta",
     )
 
 

@@ -39,7 +39,11 @@ def read_own_identity(settings: ProcessSettings) -> tuple[crypto.Identity, crypt
     roster = crypto.read_roster(settings.roster_file)
     if identity.name != settings.name:
         where = "--key" if isinstance(given, crypto.Identity) else str(given)
-        raise ConfigError(where, f"is the key of {identity.name!r}, not of {settings.name!r}")
+        raise ConfigError(
+            where,
+            f"is the key of {identity.name!r}, not of {settings.name!r}",
+            f"name the key file of {settings.name!r}",
+        )
     if roster.get(settings.name) != identity.public:
         raise ConfigError(
             str(settings.roster_file),
@@ -67,6 +71,7 @@ def make_plan(
         raise ConfigError(
             str(settings.roster_file),
             f"lists {len(roster.parties)} parties, but the scenario has {settings.scenario.parties}",
+            "use the roster and the scenario of one run",
         )
     sums = secure_sum.sums_of(settings.scenario, length)
     sums.check_run()

@@ -67,7 +67,9 @@ def load_evidence(path: Path) -> Charge:
     try:
         return parse_evidence(path.read_bytes())
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "name a file of the folder evidence/"
+        ) from error
     except ValueError as error:
         raise ConfigError(
             str(path), "is not an evidence file", "name a file of the folder evidence/"

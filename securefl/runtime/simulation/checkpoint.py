@@ -63,9 +63,9 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Server
     try:
         file = msgspec.msgpack.decode(path.read_bytes(), type=_File)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(str(path), f"is not a checkpoint: {error}") from error
+        raise ConfigError(str(path), f"is not a checkpoint: {error}", _ANEW) from error
     if file.version != _VERSION:
-        raise ConfigError(str(path), "is not a checkpoint of a simulation by this version")
+        raise ConfigError(str(path), "is not a checkpoint of a simulation by this version", _ANEW)
     if file.of != _identity(plan):
         raise ConfigError(
             str(path),

@@ -280,7 +280,9 @@ def read_transcript(path: Path) -> Transcript:
     for piece in joined:
         if piece.header != joined[0].header:
             raise ConfigError(
-                str(piece.path), f"entry {piece.first.n} belongs to another run than the entries before"
+                str(piece.path),
+                f"entry {piece.first.n} belongs to another run than the entries before",
+                "restore the file",
             )
     lines = [line for piece in joined for line in piece.lines]
     complete, began = lines[-1][0].kind == END, joined[0].first
@@ -309,7 +311,11 @@ def _piece(path: Path) -> _Piece | None:
         return None
     entries = tuple(_verified_entries(path, lines))
     if rest and entries[-1][0].kind == END:
-        raise ConfigError(str(path), f"entry {entries[-1][0].n + 1} stands after the end of the transcript")
+        raise ConfigError(
+            str(path),
+            f"entry {entries[-1][0].n + 1} stands after the end of the transcript",
+            "restore the file: entries were added after the run",
+        )
     prev = str(parse(lines[0]).get("prev"))
     return _Piece(path, entries, prev, bool(rest))
 
@@ -322,10 +328,12 @@ def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, s
         try:
             fields = parse(line)
         except ValueError as error:
-            raise ConfigError(str(path), f"entry {n} was altered: {error}") from error
+            raise ConfigError(str(path), f"entry {n} was altered: {error}", "restore the file") from error
         stated_prev, stated = fields.pop("prev", None), fields.pop("hash", None)
         if not isinstance(stated_prev, str) or stated != _hash(stated_prev, fields):
-            raise ConfigError(str(path), f"entry {n} was altered: its hash does not match")
+            raise ConfigError(
+                str(path), f"entry {n} was altered: its hash does not match", "restore the file"
+            )
         kind, stated_n = fields.pop("kind", None), fields.pop("n", None)
         if number == 0 and kind == SEGMENT and isinstance(stated_n, int) and stated_n > 0:
             # It goes on from a file that need not be here.
@@ -338,9 +346,15 @@ def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, s
             )
         begins = kind in {HEADER, SEGMENT}
         if begins != (number == 0) or (begins and not isinstance(fields.get("run"), str)):
-            raise ConfigError(str(path), f"entry {n}: is a second header: two transcripts were joined")
+            raise ConfigError(
+                str(path), f"entry {n} is a second header: two transcripts were joined", "restore the file"
+            )
         if ended:
-            raise ConfigError(str(path), f"entry {n} stands after the end of the transcript")
+            raise ConfigError(
+                str(path),
+                f"entry {n} stands after the end of the transcript",
+                "restore the file: entries were added after the run",
+            )
         ended = kind == END
         prev = str(stated)
         yield Entry(n, kind, fields), prev

@@ -71,7 +71,9 @@ class LineFile:
         except FileExistsError:
             raise ConfigError(str(path), "exists already", "choose another run directory") from None
         except OSError as error:
-            raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+            raise ConfigError(
+                str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+            ) from error
 
     @property
     def size(self) -> int:

@@ -99,7 +99,11 @@ def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
         return errors[0]
     told = "; ".join(_brief(error) for error in errors)
     if all(isinstance(error, ConfigError) for error in errors):
-        return ConfigError("broker", f"all {len(errors)} brokers reject this process: {told}")
+        return ConfigError(
+            "broker",
+            f"all {len(errors)} brokers reject this process: {told}",
+            "check the URLs, user names and passwords",
+        )
     return RunAbortedError(f"none of the {len(errors)} brokers can be used: {told}")
 
 
@@ -132,7 +136,11 @@ def _secret(url: BrokerUrl) -> bytes | None:
         try:
             return hashlib.sha256(url.key_file.read_bytes()).digest()
         except OSError as error:
-            raise ConfigError("key_file", f"{url.key_file} cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                "key_file",
+                f"{url.key_file} cannot be read: {error.strerror}",
+                "name a key file that you may read",
+            ) from error
     if url.password:
         # Slow on purpose: who reads the broker's log sees the id, and could try passwords against it.
         salt = _LABEL + (url.username or "").encode()

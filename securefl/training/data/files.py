@@ -49,12 +49,12 @@ def read_unpacked(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise not_gzip(path, error) from error
+        raise not_gzip(path) from error
     if len(content) > MAX_BYTES:
         raise ConfigError(str(path), f"unpacks to more than {MAX_BYTES} bytes", "fetch the file again")
     return content
 
 
-def not_gzip(path: Path, error: Exception) -> ConfigError:
+def not_gzip(path: Path) -> ConfigError:
     """Return the error for a file that ``gzip`` cannot read to its end."""
-    return ConfigError(str(path), f"is not a whole gzip file: {error}", "fetch the file again")
+    return ConfigError(str(path), "is not an intact gzip file", "fetch the file again")

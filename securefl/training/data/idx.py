@@ -48,29 +48,43 @@ def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             return _parse(cast("BinaryIO", file), path, dimensions)
     except (OSError, EOFError, zlib.error) as error:
-        raise not_gzip(path, error) from error
+        raise not_gzip(path) from error
 
 
 def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
     magic = _exactly(file, 4, path)
     if magic != bytes([0, 0, UNSIGNED_BYTE, dimensions]):
         raise ConfigError(
-            str(path), f"is not an idx file of unsigned bytes with {dimensions} dimensions: 0x{magic.hex()}"
+            str(path),
+            f"is not an idx file of unsigned bytes with {dimensions} dimensions: 0x{magic.hex()}",
+            "fetch the original file again",
         )
     header = _exactly(file, 4 * dimensions, path)
     shape = tuple(int.from_bytes(header[i : i + 4], "big") for i in range(0, len(header), 4))
     size = math.prod(shape)
     if size > MAX_BYTES:
-        raise ConfigError(str(path), f"is damaged: its header states {size} bytes, more than {MAX_BYTES}")
+        raise ConfigError(
+            str(path),
+            f"is damaged: its header states {size} bytes, more than {MAX_BYTES}",
+            "fetch the original file again",
+        )
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
     # Reading past the data makes gzip check its CRC, which it does only at the end of the stream.
     if file.read(1):
-        raise ConfigError(str(path), f"is damaged: more bytes than the {size} of its header")
+        raise ConfigError(
+            str(path),
+            f"is damaged: more bytes than the {size} of its header",
+            "fetch the original file again",
+        )
     return array
 
 
 def _exactly(file: BinaryIO, size: int, path: Path) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise ConfigError(str(path), f"is cut short: {len(data)} of {size} bytes in its last part")
+        raise ConfigError(
+            str(path),
+            f"is cut short: {len(data)} of {size} bytes in its last part",
+            "fetch the original file again",
+        )
     return data

@@ -80,7 +80,9 @@ def _archive(path: Path) -> np.lib.npyio.NpzFile:
 def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[Any]:
     if key not in archive.files:
         have = ", ".join(sorted(archive.files)) or "nothing"
-        raise ConfigError(f"{path}[{key}]", f"is missing; the archive holds {have}")
+        raise ConfigError(
+            f"{path}[{key}]", f"is missing; the archive holds {have}", "add it, written by numpy.savez"
+        )
     try:
         packed = archive.zip
         assert packed is not None, "it is open"  # noqa: S101
@@ -94,7 +96,7 @@ def _member(archive: np.lib.npyio.NpzFile, key: str, path: Path) -> npt.NDArray[
         reason = "holds Python objects, not numbers" if objects else f"cannot be read{_why(error)}"
         raise ConfigError(f"{path}[{key}]", reason, "store an array of numbers by numpy.savez") from None
     if not isinstance(array, np.ndarray):
-        raise ConfigError(f"{path}[{key}]", "is not stored as a numpy array")
+        raise ConfigError(f"{path}[{key}]", "is not stored as a numpy array", "write it with numpy.savez")
     return array
 
 
@@ -117,10 +119,12 @@ def labels_of(array: npt.NDArray[Any], where: str, per_sample: tuple[int, ...] =
     if array.ndim < 1 or array.shape[1:] != per_sample or array.dtype.kind not in "iu":
         shape = f"(n, {', '.join(map(str, per_sample))})" if per_sample else "(n,)"
         raise ConfigError(
-            where, f"has dtype {array.dtype} and shape {array.shape}, expected integers {shape}"
+            where,
+            f"has dtype {array.dtype} and shape {array.shape}, expected integers {shape}",
+            "store whole numbers in this shape",
         )
     if array.size == 0:
-        raise ConfigError(where, "is empty")
+        raise ConfigError(where, "is empty", "store at least one sample")
     low, high = int(array.min()), int(array.max())
     if low < 0:
         raise ConfigError(where, f"holds the negative label {low}", "number the classes from 0")
@@ -136,7 +140,11 @@ def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
         ConfigError: another dtype, NaN, an infinity, or a value beyond the range of f32; ``where`` names it.
     """
     if array.dtype.kind != "f":
-        raise ConfigError(where, f"has dtype {array.dtype}, expected floating-point numbers")
+        raise ConfigError(
+            where,
+            f"has dtype {array.dtype}, expected floating-point numbers",
+            'convert it with astype("float32")',
+        )
     with np.errstate(over="ignore"):
         narrow = array.astype(np.float32)
     bad = int(narrow.size - np.count_nonzero(np.isfinite(narrow)))

@@ -156,7 +156,9 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
     try:
         np.savez(path, x=dataset.standardise(samples), y=labels, classes=np.int64(dataset.classes))
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
     return path
 
 
@@ -206,23 +208,45 @@ def load_shard(path: Path) -> Shard:
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"
     x, raw_classes = arrays["x"], arrays["classes"]
     if x.dtype not in (np.float32, np.int64) or x.ndim < 2 or x.size == 0:
-        raise ConfigError(x_where, f"has dtype {x.dtype} and shape {x.shape}, expected float32 (n, ...)")
+        raise ConfigError(
+            x_where,
+            f"has dtype {x.dtype} and shape {x.shape}, expected float32 (n, ...)",
+            "store samples by rows as float32",
+        )
     if x.dtype == np.int64 and x.ndim != 2:
-        raise ConfigError(x_where, f"holds tokens of shape {x.shape}, expected (n, length)")
+        raise ConfigError(
+            x_where, f"holds tokens of shape {x.shape}, expected (n, length)", "store one sequence per row"
+        )
     if raw_classes.shape != () or raw_classes.dtype != np.int64:
-        raise ConfigError(classes_where, f"has dtype {raw_classes.dtype} and shape {raw_classes.shape}")
+        raise ConfigError(
+            classes_where,
+            f"has dtype {raw_classes.dtype} and shape {raw_classes.shape}, expected one integer",
+            "store the number of classes",
+        )
     classes = int(raw_classes)
     if not 2 <= classes <= npz.MAX_CLASSES:
-        raise ConfigError(classes_where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]")
+        raise ConfigError(
+            classes_where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]", "store the number of classes"
+        )
     tokens = x.dtype == np.int64
     y = npz.labels_of(arrays["y"], f"{path}[y]", x.shape[1:] if tokens else ())
     if len(y) != len(x):
-        raise ConfigError(f"{path}[y]", f"has {len(y)} labels for {len(x)} samples")
+        raise ConfigError(
+            f"{path}[y]", f"has {len(y)} labels for {len(x)} samples", "store one label per sample"
+        )
     if int(y.max()) >= classes:
-        raise ConfigError(f"{path}[y]", f"holds the label {int(y.max())}, but there are {classes} classes")
+        raise ConfigError(
+            f"{path}[y]",
+            f"holds the label {int(y.max())}, but there are {classes} classes",
+            "number the classes from 0, or correct the array classes",
+        )
     if not tokens:
         return Shard(npz.finite_f32(x, x_where), y, classes, x.shape[1:])
     x = npz.labels_of(x, x_where, x.shape[1:])
     if int(x.max()) >= classes:
-        raise ConfigError(x_where, f"holds the token {int(x.max())}, but there are {classes} classes")
+        raise ConfigError(
+            x_where,
+            f"holds the token {int(x.max())}, but there are {classes} classes",
+            "number the tokens from 0, or correct the array classes",
+        )
     return Shard(x, y, classes, x.shape[1:])

@@ -121,7 +121,9 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
             reason = f"has samples of shape {x_test.shape[1:]}, x_train {x_train.shape[1:]}"
             raise ConfigError(test.x_name, reason)
         if x_train.dtype != x_test.dtype:
-            raise ConfigError(test.x_name, f"has dtype {x_test.dtype}, x_train {x_train.dtype}")
+            raise ConfigError(
+                test.x_name, f"has dtype {x_test.dtype}, x_train {x_train.dtype}", "store both in one dtype"
+            )
     else:
         train = source.read("all")
         x, y = check_samples(train, source, config)
@@ -155,11 +157,19 @@ def check_samples(
     x, y = _samples_of(found.x, found.x_name), npz.labels_of(found.y, found.y_name)
     if len(x) != len(y):
         samples = found.x_name.rpartition("[")[2].rstrip("]")
-        raise ConfigError(found.y_name, f"has {len(y)} labels for the {len(x)} samples of {samples}")
+        raise ConfigError(
+            found.y_name,
+            f"has {len(y)} labels for the {len(x)} samples of {samples}",
+            "store one label per sample",
+        )
     check_declared(found.x_name, x.shape[1:], None, config)
     classes = class_count(found, source, config)
     if classes is not None and int(y.max()) >= classes:
-        raise ConfigError(found.y_name, f"holds the label {int(y.max())}, but there are {classes} classes")
+        raise ConfigError(
+            found.y_name,
+            f"holds the label {int(y.max())}, but there are {classes} classes",
+            "number the classes from 0, or correct their number",
+        )
     return x, y
 
 
@@ -224,6 +234,8 @@ def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: 
 def _samples_of(array: npt.NDArray[Any], where: str) -> dataset.Samples:
     if array.ndim < 2 or array.size == 0:
         raise ConfigError(
-            where, f"has shape {array.shape}, expected (n, ...) with at least one value per sample"
+            where,
+            f"has shape {array.shape}, expected (n, ...) with at least one value per sample",
+            "store at least one sample",
         )
     return array if array.dtype == np.uint8 else npz.finite_f32(array, where)

@@ -45,7 +45,7 @@ class TableSource(source.SampleSource):
         """Read features and label; see :class:`SampleSource`."""
         table = self.table(half)
         if table.others:
-            self.remarks += (f"left out: {', '.join(table.others)}",)
+            self.remarks += (f"columns left out: {', '.join(table.others)}",)
         if table.dropped:
             self.remarks += (f"dropped: {table.dropped:,} rows that lack a value",)
         path, features = table.source, [column.name for column in self._schema.features]

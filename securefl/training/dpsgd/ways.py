@@ -146,7 +146,9 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
             together = module(torch.cat([sample, _another(sample)]))[:1]
             size = float(alone.abs().max())
     except Exception as error:  # any exception of a user's model
-        raise ConfigError("model", f"fails on a single example: {error}") from error
+        raise ConfigError(
+            "model", f"fails on a single example: {error}", "make it accept a batch of one example"
+        ) from error
     finally:
         module.train(training)
     if math.isfinite(size) and not torch.allclose(alone, together, rtol=1e-3, atol=1e-3 * size):
@@ -165,7 +167,11 @@ def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
             with torch.no_grad(), models.seed_torch(0, sample.device):
                 scores.append(module(one.clone()))
     except Exception as error:  # any exception of a user's model, here in training mode
-        raise ConfigError("model", f"fails on a single example in training: {error}") from error
+        raise ConfigError(
+            "model",
+            f"fails on a single example in training: {error}",
+            "make it accept a batch of one example",
+        ) from error
     if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):
         raise ConfigError(
             "model",

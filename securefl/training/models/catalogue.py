@@ -47,7 +47,11 @@ def build_model(
                 "let it take the shape of a sample and the number of classes",
             ) from error
         if not isinstance(model, nn.Module):
-            raise ConfigError(where, f"{source} returned {type(model).__name__}, expected a torch.nn.Module")
+            raise ConfigError(
+                where,
+                f"{source} returned {type(model).__name__}, expected a torch.nn.Module",
+                "return a module",
+            )
         if config.is_own:
             samples = torch.zeros(2, *input_shape, dtype=torch.int64 if tokens else torch.float32)
             _check_scores(model, config, samples, (2, classes, *input_shape) if tokens else (2, classes))
@@ -87,8 +91,13 @@ def _check_scores(model: nn.Module, config: Model, samples: torch.Tensor, expect
         raise ConfigError(
             where,
             f"the model of {source} failed on two samples {tuple(samples.shape[1:])}: {error}",
+            "make it accept a batch of two samples",
         ) from error
     model.train(was_training)
     if not isinstance(scores, torch.Tensor) or scores.shape != expected:
         shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-        raise ConfigError(where, f"the model of {source} returned {shape} for 2 samples, expected {expected}")
+        raise ConfigError(
+            where,
+            f"the model of {source} returned {shape} for 2 samples, expected {expected}",
+            "return one row of scores per sample",
+        )

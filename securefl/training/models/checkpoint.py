@@ -46,7 +46,9 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
             ),
         )
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
 
 
 def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
@@ -94,13 +96,19 @@ def load_model(path: Path) -> dict[str, F32]:
     try:
         arrays = load(path.read_bytes())
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be read: {error.strerror}", "name a safetensors file that you may read"
+        ) from error
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(str(path), f"is not a safetensors file: {error}") from error
+        raise ConfigError(
+            str(path), f"is not a safetensors file: {error}", "name a model file that a run wrote"
+        ) from error
     named: dict[str, F32] = {}
     for name, array in arrays.items():
         if array.dtype != np.float32:
-            raise ConfigError(f"{path}[{name}]", f"has dtype {array.dtype}, expected float32")
+            raise ConfigError(
+                f"{path}[{name}]", f"has dtype {array.dtype}, expected float32", "convert it to float32"
+            )
         named[name] = array
     return named
 

@@ -26,7 +26,9 @@ def check_averageable(module: torch.nn.Module) -> None:
     for name, parameter in parameters.items():
         if parameter.dtype != torch.float32:
             raise ConfigError(
-                "model", f"parameter {name} has dtype {parameter.dtype}, expected torch.float32"
+                "model",
+                f"parameter {name} has dtype {parameter.dtype}, expected torch.float32",
+                "convert the model with .float()",
             )
     if not any(parameter.requires_grad for parameter in parameters.values()):
         raise ConfigError("model", "has no trainable parameter", "set requires_grad of some parameters")

@@ -110,12 +110,20 @@ def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> T
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ConfigError("model.file", f"{path} is not a safetensors file of numbers: {error}") from error
     if not arrays:
-        raise ConfigError("model.file", f"{path} holds no arrays")
+        raise ConfigError("model.file", f"{path} holds no arrays", "store at least one array")
     for name, array in arrays.items():
         if array.dtype != np.float32:
-            raise ConfigError("model.file", f"{path}: {name} has dtype {array.dtype}, expected float32")
+            raise ConfigError(
+                "model.file",
+                f"{path}: {name} has dtype {array.dtype}, expected float32",
+                "convert it to float32",
+            )
         if not array.size or not np.isfinite(array).all():
-            raise ConfigError("model.file", f"{path}: {name} is empty, or holds numbers that are not finite")
+            raise ConfigError(
+                "model.file",
+                f"{path}: {name} is empty, or holds numbers that are not finite",
+                "store finite numbers only",
+            )
     return Tensors(arrays, f"model.file: {path}", averaged, head_of(raw))
 
 
@@ -136,22 +144,30 @@ def write_tensors(
     """
     if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
         kind = "other names than text" if isinstance(arrays, Mapping) else type(arrays).__name__
-        raise ConfigError("parameters", f"are {kind}, expected a mapping of arrays by name")
+        raise ConfigError(
+            "parameters", f"are {kind}, expected a mapping of arrays by name", "pass a dict of arrays"
+        )
     plain: dict[str, npt.NDArray[np.float32]] = {}
     for name, array in arrays.items():
         found = np.asarray(array)
         if found.dtype.kind != "f":
-            raise ConfigError(name, f"has dtype {found.dtype}, expected floating-point numbers")
+            raise ConfigError(
+                name, f"has dtype {found.dtype}, expected floating-point numbers", "convert it to float32"
+            )
         with np.errstate(over="ignore"):
             plain[name] = np.array(found, dtype=np.float32, order="C")
         if not plain[name].size or not np.isfinite(plain[name]).all():
-            raise ConfigError(name, "is empty, or holds numbers that are not finite in float32")
+            raise ConfigError(
+                name, "is empty, or holds numbers that are not finite in float32", "give finite numbers only"
+            )
     Tensors(plain, str(path))
     data = encode_tensors(plain, {HEAD: json.dumps(head)} if head else {})
     try:
         files.write_whole(path, data)
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            str(path), f"cannot be written: {error.strerror}", "choose a folder that you may write"
+        ) from error
     return hashlib.sha256(data).hexdigest()
 
 

@@ -107,4 +107,6 @@ def _script(name: str) -> str:
         place = Path(folder, path)
         if place.is_file():
             return shlex.join([str(place.resolve()), *arguments])
-    raise ConfigError(f"--site {name}", f"{path} was found neither here nor beside the scenario")
+    raise ConfigError(
+        f"--site {name}", f"{path} was found neither here nor beside the scenario", "name an existing script"
+    )

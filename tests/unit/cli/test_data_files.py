@@ -60,7 +60,7 @@ def told(*arguments: str | Path) -> list[str]:
 def test_a_file_is_read_as_a_party_reads_it(folder: Path) -> None:
     (folder / "north.csv").write_text(HEAD + "1,NA,70,f,no\n" + "".join(ROWS[:14]))
     assert told("data", "check", "s.toml", "north.csv") == [
-        "left out: id",
+        "columns left out: id",
         "dropped: 1 rows that lack a value",
         "weight: mean 63.29 and deviation 2.433, far from 0 and 1 (data.table: mean, deviation)",
         "north.csv: 14 samples of shape (4,) in 2 classes",
@@ -69,7 +69,11 @@ def test_a_file_is_read_as_a_party_reads_it(folder: Path) -> None:
     ]
     weight = "data.table.features=[{name='weight',mean=64,deviation=3},{name='age',mean=55,deviation=9}]"
     lines = told("data", "check", "s.toml", "north.csv", "--set", weight)
-    assert lines[:3] == ["left out: id, sex", *lines[1:2], "north.csv: 14 samples of shape (2,) in 2 classes"]
+    assert lines[:3] == [
+        "columns left out: id, sex",
+        *lines[1:2],
+        "north.csv: 14 samples of shape (2,) in 2 classes",
+    ]
 
 
 def test_values_that_are_the_same_everywhere_and_bytes_without_constants(folder: Path) -> None:

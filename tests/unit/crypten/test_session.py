@@ -183,7 +183,7 @@ def test_a_share_of_the_wrong_length_names_its_sender() -> None:
         (Incoming(0, 0, b""), "not another member"),
         (Incoming(3, 0, b""), "not another member"),
         (Incoming(-1, 0, b""), "not another member"),
-        (Incoming(1, MAX_AHEAD, b""), "far too early"),
+        (Incoming(1, MAX_AHEAD, b""), "too early, expected one below"),
         (Incoming(1, 3, b""), "again"),
         (Incoming(1, -1, b""), "again"),
     ],

@@ -48,7 +48,11 @@ def on_model(
         raise PeerError(SERVER, f"sends the model of round {place.round} again")
     if place.round >= ctx.plan.scenario.stop.rounds:
         # Each round is three more draws of clusters, and the server need not complete it.
-        raise PeerError(SERVER, f"starts round {place.round} of {ctx.plan.scenario.stop.rounds}")
+        raise PeerError(
+            SERVER,
+            f"starts round {place.round}, but the run has {ctx.plan.scenario.stop.rounds} rounds,"
+            " counted from 0",
+        )
     params = statement.read_model(ctx.plan, message.params)
     past = replace(_with_model(ctx, phase, place.round, params), values=NO_VALUES)
     return phases.ModelReceived(past, place.round, params, statement.model_digest(params))
@@ -101,7 +105,7 @@ def on_invite(
     if place.round != phase.round or place.attempt != due or due > MAX_REDRAWS:
         raise PeerError(SERVER, f"starts draw {place.attempt} of round {place.round} at the wrong time")
     if message.config_digest != ctx.plan.config_digest():
-        raise PeerError(SERVER, "runs another configuration")
+        raise PeerError(SERVER, "runs another configuration than this party")
     if isinstance(phase, phases.ModelReceived):
         phase = _with_values(ctx, phase, message)
     if message.model_digest != phase.model:

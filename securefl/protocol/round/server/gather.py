@@ -133,7 +133,7 @@ def on_hello(
     if place != kernel.Place(phase.standing.round, attempt=phase.draw):
         raise PeerError(sender, f"sends a Hello for round {place.round} draw {place.attempt}")
     if message.model_digest != phase.model or message.config_digest != ctx.plan.config_digest():
-        raise PeerError(sender, "has another model or configuration")
+        raise PeerError(sender, "has another model or configuration than the server")
     if message.limits != ctx.plan.published_limits:
         raise PeerError(sender, "demands other leakage limits than in the configuration it signed")
     if clustering.is_founded(message.atom_seed) and message.atom_seed != phase.standing.atom_seed:

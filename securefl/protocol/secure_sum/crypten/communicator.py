@@ -52,7 +52,11 @@ class Mailbox:
         if message.number < self._read[message.sender] or key in self._waiting or key in new:
             raise PeerError(name, f"sends message {message.number} of a computation again")
         if message.number >= self._read[message.sender] + MAX_AHEAD:
-            raise PeerError(name, f"sends message {message.number} of a computation far too early")
+            raise PeerError(
+                name,
+                f"sends message {message.number} of a computation too early, expected one below"
+                f" {self._read[message.sender] + MAX_AHEAD}",
+            )
 
     def send(self, to: int, payload: bytes) -> None:
         """Put a message into the outbox."""

@@ -79,7 +79,7 @@ def words_of(
         PeerError: neither a seed nor ``length`` words, or both.
     """
     if bool(share.seed) == bool(share.words) or len(share.seed) not in (0, KEY_BYTES):
-        raise PeerError(culprit, "sends a share that must be either a seed or a vector")
+        raise PeerError(culprit, "sends a share with both a seed and a vector, or neither")
     if share.words:
         words = encoding.from_wire(share.words, length, 64, culprit)
         expect(words, "words", np.uint64, (length,))

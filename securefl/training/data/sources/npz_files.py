@@ -43,7 +43,9 @@ class NpzFile(SampleSource):
                 )
             classes = int(stated)
             if not 2 <= classes <= npz.MAX_CLASSES:
-                raise ConfigError(where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]")
+                raise ConfigError(
+                    where, f"is {classes}, must be in [2, {npz.MAX_CLASSES}]", "store the number of classes"
+                )
         return Labelled(arrays[x], arrays[y], f"{self.path}[{x}]", f"{self.path}[{y}]", classes)
 
 

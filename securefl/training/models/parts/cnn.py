@@ -22,7 +22,9 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
 
         if len(self.channels) != 2:
             raise ConfigError(
-                "model.channels", f"needs two numbers, one per convolution, not {len(self.channels)}"
+                "model.channels",
+                f"needs two numbers, one per convolution, not {len(self.channels)}",
+                "as in [16, 32]",
             )
         colours, height, width = check_image(input_shape, "cnn", 4)
         first, second = self.channels

@@ -157,5 +157,5 @@ def test_refusals() -> None:
     with pytest.raises(UsageError, match="0 parties"):
         ledger.without(names(2))
     for number in (2**61 + 1, 2**60 + 1, 97):
-        with pytest.raises(UsageError, match="modulo"):
+        with pytest.raises(UsageError, match="and prime a prime"):
             LeakageLedger.begin(VERSION, names(2), number)
