@@ -24,9 +24,9 @@ def test_evidence_names_the_entry() -> None:
 
 
 def test_exhibits_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UsageError, match="2 cells"):
+    with pytest.raises(UsageError, match="its 2 columns"):
         Table(title="t", columns=("a", "b"), rows=(("1",),))
-    with pytest.raises(UsageError, match="1 x and 0 y"):
+    with pytest.raises(UsageError, match="found 1 and 0"):
         Curve(label="c", x=(1.0,), y=())
     with pytest.raises(UsageError, match="do not fit"):
         AuditHeatMap(title="h", row_name="", column_name="", rows=("a",), columns=("b",), values=((),))

@@ -21,7 +21,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_writes_a_record_and_a_page_and_says_what_it_found(tmp_path: Path) -> None:
     result = call("dp", "power", "--trials", "2", "--out", str(tmp_path / "new"))
     assert result.exit_code == 0, result.stderr
-    assert "100 % after" in result.stdout
+    assert "100 % of trials done after" in result.stdout
     assert "percent of sums that fail the checks, with 500 parameters and 3 members:" in result.stdout
     assert "  1 member adds no noise" in result.stdout
     record = json.loads((tmp_path / "new" / "checks.json").read_bytes())

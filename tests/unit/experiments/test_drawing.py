@@ -72,7 +72,7 @@ def test_from_file_to_page(paper: Path) -> None:
     assert "not decided" in line
     drawn_at = (paper / "7b-desk.json").stat().st_mtime_ns
     detailed = call("reproduce", "tiny", "--figure", "7b", "--list", "--out", paper).stdout
-    assert "claim: The mean breaks." in detailed
+    assert "claim of figure 7b: The mean breaks." in detailed
     assert "    not decided: the attack hurts [attack " in detailed
     assert (paper / "7b-desk.json").stat().st_mtime_ns == drawn_at
     paged = call("reproduce", "tiny", "--page", "--out", paper)

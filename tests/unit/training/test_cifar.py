@@ -111,7 +111,7 @@ def test_cut_packed_file_and_missing_files(tmp_path: Path) -> None:
     batches(tmp_path)
     path = tmp_path / "cifar10" / "test_batch.bin.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ConfigError, match="is not a complete gzip file") as caught:
+    with pytest.raises(ConfigError, match="is not an intact gzip file") as caught:
         load_dataset("cifar10", tmp_path)
     assert caught.value.path == str(path)
     path.unlink()

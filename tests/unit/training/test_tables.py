@@ -189,7 +189,7 @@ def test_no_file_a_folder_a_torn_gzip_and_a_bomb(tmp_path: Path, monkeypatch: py
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_table(tmp_path, ["age"])
     packed = gzip.compress(TEXT.encode())
-    with pytest.raises(ConfigError, match="is not a complete gzip file"):
+    with pytest.raises(ConfigError, match="is not an intact gzip file"):
         read_table(written(tmp_path, packed[:-9], "a.csv.gz"), ["age"])
     monkeypatch.setattr(files, "MAX_BYTES", 2 * len(packed))
     with pytest.raises(ConfigError, match=f"unpacks to more than {2 * len(packed)} bytes"):

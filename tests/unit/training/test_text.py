@@ -91,7 +91,7 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
         load_dataset("shakespeare", tmp_path)
     path = written(tmp_path, play(("ANN", 2000)))
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ConfigError, match="not a complete gzip file"):
+    with pytest.raises(ConfigError, match="not an intact gzip file"):
         load_shakespeare(path, 4)
 
 

@@ -107,5 +107,5 @@ def test_what_cannot_be_audited_is_refused() -> None:
     plain = federation("privacy={unit='none'}")
     with pytest.raises(ConfigError, match="is none: canaries test a privacy guarantee"):
         audit_canaries(plain, list(plain.parties), InsecureSeededEntropy(1))
-    with pytest.raises(UsageError, match="no parties"):
+    with pytest.raises(UsageError, match="hosts of canaries must be 1 or more parties"):
         audit_canaries(federation(), [], InsecureSeededEntropy(1))

@@ -71,5 +71,5 @@ def test_what_only_a_servers_messages_show_is_left_out() -> None:
 
 
 def test_a_mask_of_another_length_is_refused() -> None:
-    with pytest.raises(UsageError, match="records"):
+    with pytest.raises(UsageError, match="one entry per training record"):
         pool(40).train(np.ones(39, dtype=np.bool_), seed=1)
