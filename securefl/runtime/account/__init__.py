@@ -1,4 +1,4 @@
-"""Accounts of parties: what each has given away with its key and data, over all its runs."""
+"""Accounts of parties: releases of each key and its data, over all runs."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A party's account during one run: what it knows from before, and what enters it."""
+"""A party's account during one run."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from securefl.training.data import Shard
 
 
 class OwnData(NamedTuple):
-    """What a party takes part with."""
+    """Identity of the data that a party takes part with."""
 
     digest: str
-    """Hex: equal data have equal ones. Of a site it stands for the code, whose data nobody here sees."""
+    """Hex; equal data have equal digests. For a site, the digest of its code: the data stay at the site."""
     samples: int
 
     @classmethod
     def of(cls, shard: Shard) -> OwnData:
-        """Those of a shard."""
+        """Return the identity of a shard's data."""
         return cls(_data_digest(shard), len(shard.y))
 
     @classmethod
     def at_site(cls, name: str, samples: int) -> OwnData:
-        """Those of the site ``module:name``."""
+        """Return the identity of the site ``module:name``."""
         return cls(digest("account site", name).hex(), samples)
 
 
 class RunBook:
-    """Enters what one run takes from a party.
+    """Records a run's releases in a party's account.
 
     Args:
-        file: of the party's key, open.
-        plan: of the run.
-        data: the party's.
+        file: the open account of the party's key.
+        plan: the run's plan.
+        data: the party's data.
     """
 
     def __init__(self, file: AccountFile, plan: RunPlan, data: OwnData) -> None:
@@ -51,42 +51,42 @@ class RunBook:
         joined, entries = _run_of(plan, data), file.entries
         self._run = joined
         self.given = meaning.given_of(entries, plan.roster)
-        """Sums of all runs before, and of this one before it was started again."""
+        """Sums of all earlier runs, and of this run before a restart."""
         known = meaning.of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
-        """Rounds of this run in which a masked input may have left."""
+        """Rounds of this run in which a masked input may have been sent."""
         self.refunded = known.refunded if known else frozenset[int]()
-        """Rounds among them whose updates were not released."""
+        """Those of :attr:`rounds` whose updates were not released."""
         self.unresolved = meaning.unresolved_of(entries, plan.roster)
-        """Rounds of all runs of which the opened sums are not known."""
+        """Rounds of all runs whose opened sums are unknown."""
         self.unreleased = tuple(
             (one.run.run, round_)
             for one in meaning.by_server(entries, joined.server)
             for round_ in one.unreleased
         )
-        """Runs of this server, and their rounds, that took a masked input and no shares."""
+        """Runs of this server with rounds that took a masked input and no shares."""
         self.outcomes, self.taken = meaning.outcomes_of(entries, plan.run, joined.server)
-        """Outcomes of this server's rounds, and those of this run that are not known yet."""
+        """Outcomes of this server's rounds; rounds of this run without an outcome yet."""
         self.atom_seed = known.atom_seed if known else b""
-        """Seed of the atoms in which it may have left; empty for none."""
+        """Seed of the atoms in which masked inputs may have been sent; empty if none."""
         self.kept = meaning.kept_atoms_of(entries, plan.roster)
-        """Atoms in which metrics have left without noise, in all runs; the party's own first."""
+        """Atoms in which metrics were sent without noise, in all runs; the party's own first."""
         told = known.choices if known else ()
         self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
-        """The task group that may have been named last in this run."""
+        """Task group that the party may have named last in this run."""
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _run_line(runs[-1]) == _run_line(joined) else joined
 
     def enter(self, entry: kernel.AccountEntry) -> None:
-        """Write durably what is about to leave; nothing for atoms that it has already.
+        """Record an entry durably before its release; skip atoms already recorded.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not go on.
+            RunAbortedError: the entry cannot be written; the caller must not release.
         """
         if isinstance(entry, kernel.AtomsCounted) and set(entry.atoms) <= set(self.kept):
             return
         if self._joining is not None:
-            # Not before: a party that gives nothing leaves no trace of the run.
+            # Deferred: a party that releases nothing leaves no trace of the run.
             self._file.append(self._joining)
             self._joining = None
         if isinstance(entry, kernel.UpdateGiven):
@@ -105,7 +105,7 @@ class RunBook:
             self._file.append(named)
 
     def spent(self, unit: privacy.Unit) -> float:
-        """Epsilon of all other runs of the account together, and of this one where its noise was another.
+        """Return the epsilon of all other runs, and of this run's releases with different noise.
 
         Raises:
             ConfigError: dp_accounting is missing.
@@ -130,7 +130,7 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
 
 
 def _run_line(run: Run) -> Run:
-    """What it says, wherever it stands."""
+    """Return ``run`` without its chain hash."""
     return msgspec.structs.replace(run, before=NOTHING)
 
 

@@ -1,7 +1,7 @@
 """Entries of an account, one JSON line each, chained by their hashes.
 
-Each line holds the hash of the line before it, so that nothing inside the file can be changed, moved or taken
-out unnoticed. What is cut off at the end is noticed by the :mod:`securefl.runtime.account.tip`.
+Each line holds the hash of the line before it: changes, moves and removals inside the file are detected.
+:mod:`securefl.runtime.account.tip` detects a truncated end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _Number = Annotated[int, Meta(ge=0)]
 _Rows = dict[str, tuple[tuple[_Number, ...], ...]]
 
 NOTHING = "0" * 64
-"""Stands for the hash before the first line."""
+"""Hash before the first line."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -28,7 +28,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Begun(_Entry, tag="begun", frozen=True, kw_only=True):
-    """First line: whose account it is."""
+    """First line: name and key of the owner."""
 
     name: str
     key: _Hex
@@ -36,81 +36,82 @@ class Begun(_Entry, tag="begun", frozen=True, kw_only=True):
 
 
 class Kept(_Entry, tag="kept", frozen=True, kw_only=True):
-    """Where it is kept from here on: by its first use, or by its owner's word."""
+    """Machine of the account from this line on, by first use or by adoption."""
 
     machine: _Hex
 
 
 class Run(_Entry, tag="run", frozen=True, kw_only=True):
-    """A run that the party joins; the entries that follow are of it, up to the next one."""
+    """A run that the party joins; entries up to the next one belong to it."""
 
     run: str
     scenario: str
     server: _Hex
-    """To whom: the server's key."""
+    """Digest of the server's key."""
     parties: tuple[_Hex, ...]
-    """Keys of the roster's parties, in the order of their names; sums name them by their place."""
+    """Digests of the parties' keys, ordered by party name; sums refer to parties by index."""
     data: _Hex
     """Digest of the samples."""
     samples: _Number
     event: privacy.ReleaseEvent | None = None
-    """One release, as an accountant counts it; None without privacy noise."""
+    """Accounting event of one release; None without privacy noise."""
     delta: float = 0.0
     repeats: bool = False
-    """True if metrics without noise left in any clusters (``evaluation.repeats = "accept"``)."""
+    """True if metrics without noise were sent in any clusters (``evaluation.repeats = "accept"``)."""
     validated: _Number = 0
-    """Sums in a round of which members measure the party's input: each verdict may tell one of them a bit."""
+    """Sums per round in which members measure the party's input: each verdict may reveal one bit."""
 
 
 class Update(_Entry, tag="update", frozen=True, kw_only=True):
-    """Updates of which masked inputs may have left."""
+    """Updates whose masked inputs may have been sent."""
 
     round: int
     count: _Number
     atom_seed: _Hex = ""
-    """Seed of the atoms in which they left; empty without any."""
+    """Seed of the atoms in which they were sent; empty if none."""
     drawn: _Rows = msgspec.field(default_factory=dict)
-    """Clusters of the round, by digest of the model: members by their place in the run's roster. Each may be
-    open unless an entry :class:`Sums` or :class:`ClosedClusters` resolves it. Empty in earlier versions."""
+    """Clusters of the round by model digest: members by index in the run's roster. Each may be open unless a
+    :class:`Sums` or :class:`ClosedClusters` entry resolves it. Empty in earlier versions.
+    """
     silent: int = -1
-    """Most members without a statement of a cluster that stays closed."""
+    """Maximum number of members without a statement in a cluster that stays closed."""
 
 
 class Sums(_Entry, tag="sums", frozen=True, kw_only=True):
-    """Sums that shares may have left for."""
+    """Sums that the party may have released shares for."""
 
     round: int
     sums: _Rows
-    """By digest of the model: the members of each, by their place in the run's roster."""
+    """Members of each sum by model digest, by index in the run's roster."""
 
 
 class ClosedClusters(_Entry, tag="closed", frozen=True, kw_only=True):
     """Clusters of an earlier round that can no longer be opened."""
 
     of: str
-    """Id of the run that the round is of; its server is that of the run at hand."""
+    """Run id of the round; the server is that of the current run."""
     round: int
     clusters: dict[str, tuple[_Number, ...]]
-    """By digest of the model: their places in ``drawn`` of the round's :class:`Update`."""
+    """By model digest: indices into ``drawn`` of the round's :class:`Update`."""
     refunded: bool
-    """True if the updates of the round were not released."""
+    """True if the round's updates were not released."""
 
 
 class CountedAtoms(_Entry, tag="atoms", frozen=True, kw_only=True):
-    """Atoms over which metrics without noise may have left."""
+    """Atoms over which metrics without noise may have been sent."""
 
     atoms: tuple[tuple[_Number, ...], ...]
-    """Members of each, by their place in the run's roster."""
+    """Members of each atom, by index in the run's roster."""
 
 
 class Missing(_Entry, tag="missing", frozen=True, kw_only=True):
-    """A round of the run at hand that the chain of its server lacks."""
+    """A round of the current run that the server's chain lacks."""
 
     round: int
 
 
 class Forgiven(_Entry, tag="forgiven", frozen=True, kw_only=True):
-    """Word of the owner that missing rounds before this line no longer count."""
+    """The owner's statement that earlier missing rounds no longer count."""
 
 
 class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
@@ -119,7 +120,7 @@ class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     round: int
     epsilon: float
     made: _Number
-    """Number of choices of the run up to it."""
+    """Number of choices in the run so far, this one included."""
     group: _Number
 
 
@@ -130,24 +131,24 @@ _DECODER = msgspec.json.Decoder(Entry)
 
 
 def line_of(entry: Entry, before: str) -> bytes:
-    """The entry's line, after the one with the hash ``before``."""
+    """Return the encoded line of an entry that follows the line with hash ``before``."""
     return msgspec.json.encode(msgspec.structs.replace(entry, before=before)) + b"\n"
 
 
 def hash_of(line: bytes) -> str:
-    """Hash of a line, 64 hexadecimal digits."""
+    """Return the hash of a line, 64 hexadecimal digits."""
     return crypto.digest("account line", line).hex()
 
 
 def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Entries and hashes of whole lines.
+    """Return entries and hashes of whole lines.
 
     Args:
         where: the file, for the error.
-        lines: each with its end.
+        lines: lines with their line ends.
 
     Raises:
-        ConfigError: a line that is none, or does not follow from the one before: the file was edited.
+        ConfigError: a line is invalid, or does not follow from the line before: the file was edited.
     """
     entries: list[Entry] = []
     hashes: list[str] = []
@@ -188,7 +189,7 @@ def _outside(entries: Sequence[Entry]) -> Iterable[tuple[int, int]]:
 
 
 def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
-    """Yield the lines that close clusters which no line before them has drawn."""
+    """Yield the lines that close clusters which no earlier line has drawn."""
     run, drawn = None, dict[tuple[str, str, int], _Rows]()
     for number, entry in enumerate(entries, start=1):
         if isinstance(entry, Run):

@@ -1,4 +1,4 @@
-"""The file of an account: locked while it is in use, appended durably, refused where it may lie."""
+"""Account file: locked while in use, appended durably, refused if moved or rolled back."""
 
 import fcntl
 import os
@@ -23,15 +23,15 @@ _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def account_beside(key: Path) -> Path:
-    """Where the account of a key is unless its owner says otherwise: ``p00.account`` beside ``p00.key``."""
+    """Return the default path of a key's account: ``p00.account`` beside ``p00.key``."""
     return key.with_suffix(".account")
 
 
 def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
-    """Make an empty account: the owner's word that nothing has been given away with this key.
+    """Create an empty account, the owner's statement that this key has released nothing.
 
     Raises:
-        ConfigError: there is one, or it cannot be written.
+        ConfigError: the file exists or cannot be written.
     """
     line = line_of(Begun(name=owner.name, key=key_digest(owner)), NOTHING)
     try:
@@ -51,18 +51,19 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
 
 
 class AccountFile:
-    """An account in use: nobody else has it open.
+    """Account in use, locked against other processes.
 
-    A line that a crash cut off is dropped: what it announced was not performed.
+    A last line that a crash cut off is dropped: its release was not performed.
 
     Args:
-        path: of the file, which exists.
-        owner: whose key it must be.
-        tip: of this machine; None where the key is the run's own and ends with it.
-        adopt: the owner's word that this is the whole account and its only copy.
+        path: an existing file.
+        owner: the identity whose key it must be.
+        tip: the tip on this machine; None for a key that ends with the run.
+        adopt: True if the owner states that this is the whole account and its only copy.
 
     Raises:
-        ConfigError: it is missing, in use, damaged, somebody else's, rolled back or from another machine.
+        ConfigError: the file is missing, in use, damaged, another owner's, rolled back or from another
+            machine.
         RunAbortedError: the tip cannot be written.
     """
 
@@ -90,17 +91,17 @@ class AccountFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file and release its locks."""
         os.close(self._handle)
         if self._held is not None:
             os.close(self._held)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries, read anew: whoever appends to it for a thousand rounds does not keep them in memory.
+        """All entries, read from the file at each access to save memory.
 
         Raises:
-            ConfigError: it was damaged since it was opened.
+            ConfigError: the file was damaged after it was opened.
         """
         return self._read()[0]
 
@@ -108,7 +109,7 @@ class AccountFile:
         """Write an entry durably, then the tip.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
+            RunAbortedError: the entry cannot be written; the caller must not release. The file is unchanged.
         """
         line = line_of(entry, self._last)
         try:
@@ -127,7 +128,7 @@ class AccountFile:
             self._tip.write(self._lines, self._last)
 
     def _read(self) -> tuple[tuple[Entry, ...], tuple[str, ...], int]:
-        """Entries, their hashes, and the bytes of whole lines."""
+        """Return entries, their hashes, and the number of bytes in whole lines."""
         with open(self._handle, "rb", closefd=False) as file:
             file.seek(0)
             raw = file.read()
@@ -149,7 +150,7 @@ class AccountFile:
             )
 
     def _check_place(self, entries: tuple[Entry, ...], hashes: tuple[str, ...], *, adopt: bool) -> None:
-        """Refuse an account that is behind the tip, off its line, or from another machine."""
+        """Refuse an account that is behind the tip, differs from it, or is from another machine."""
         if self._tip is None:
             return
         here = machine_name()
@@ -206,7 +207,7 @@ def _lock_file(path: Path, owner: crypto.PublicIdentity) -> int:
 
 
 def _hold_lock(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
-    """Hold the key too: a copy of the file beside it has a lock of its own."""
+    """Lock the key too: a copy of the file has a lock of its own."""
     handle = tip.hold()
     if handle is None:
         raise _in_use(path, owner)

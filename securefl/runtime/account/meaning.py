@@ -1,4 +1,4 @@
-"""Meaning of an account's entries: sums given, updates submitted, epsilon spent."""
+"""Summary of an account's entries: sums given, updates submitted, epsilon spent."""
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -26,48 +26,48 @@ from securefl.runtime.account.entries import (
 
 @dataclass(frozen=True, slots=True)
 class RunAccount:
-    """One run's part of an account, of all times that the party was started for it."""
+    """One run's part of an account, over all starts of the party."""
 
     run: Run
     rounds: tuple[int, ...]
-    """Rounds of which masked inputs may have left, ascending."""
+    """Rounds in which masked inputs may have been sent, ascending."""
     updates: int
-    """Releases, by the privacy budget: one for each local work of those rounds that are not refunded."""
+    """Releases by the privacy budget: one per local training of each round that is not refunded."""
     opened: int
-    """Sums that shares may have left for."""
+    """Sums that the party may have released shares for."""
     models: frozenset[str]
-    """Digests of the models that those were about."""
+    """Digests of the models of those sums."""
     atom_seed: bytes
-    """Seed of the run's atoms; empty without any."""
+    """Seed of the run's atoms; empty if none."""
     choices: tuple[GroupNamed, ...] = ()
     """Task groups that may have been named, in order."""
     refunded: frozenset[int] = frozenset()
-    """Rounds among them whose updates were not released: statements of members exclude it."""
+    """Those of :attr:`rounds` whose updates were not released, by statements of members."""
     unreleased: tuple[int, ...] = ()
-    """Rounds among them in which the party released no shares, ascending."""
+    """Those of :attr:`rounds` in which the party released no shares, ascending."""
 
     @property
     def bits(self) -> int:
-        """Bits of its choice that evaluators of validated sums could learn, if one deviated each time."""
+        """Bits of its input that evaluators of validated sums could learn, if one deviated each time."""
         return self.run.validated * len(self.rounds)
 
 
 def key_digest(identity: crypto.PublicIdentity) -> str:
-    """Digest of an identity's keys, whatever its name: 64 hexadecimal digits."""
+    """Return the digest of an identity's keys without its name, 64 hexadecimal digits."""
     return crypto.digest("account key", identity.verify_key, identity.seal_key).hex()
 
 
 def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
-    """What the account says of each run, in the order in which they were first joined.
+    """Return the parts of an account by run, in the order in which runs were first joined.
 
-    A run is its id and its server's key: an id that comes again with another server is another run. So is one
-    that comes again with other noise or other sums, as its releases count by what they were made with.
+    A run is identified by its id, its server's key, its noise and its validated sums: a changed one counts as
+    another run.
     """
     return _parts(entries, lambda run: (*_release(run), run.validated))
 
 
 def _parts(entries: Sequence[Entry], same: Callable[[Run], Hashable]) -> tuple[RunAccount, ...]:
-    """Parts of an account, one for all runs that are the same."""
+    """Split an account into parts of equal key ``same``."""
     found: dict[Hashable, tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
     refunds = {
         (run.server, entry.of, entry.round)
@@ -108,21 +108,21 @@ def _account_of(
 
 
 def of_run(entries: Sequence[Entry], run: RunId, server: str) -> RunAccount | None:
-    """One run's part, whatever its noise was; None where the account does not know it."""
+    """Return one run's part with any noise; None if the account does not have the run."""
     parts = _parts(entries, lambda one: (one.run, one.server))
     return next((one for one in parts if (one.run.run, one.run.server) == (run, server)), None)
 
 
 def by_server(entries: Sequence[Entry], server: str) -> tuple[RunAccount, ...]:
-    """Return the parts of all runs of one server, whatever their noise was."""
+    """Return the parts of all runs of one server, with any noise."""
     parts = _parts(entries, lambda one: (one.run, one.server))
     return tuple(one for one in parts if one.run.server == server)
 
 
 def given_of(entries: Sequence[Entry], roster: crypto.Roster) -> leakage.Given:
-    """All sums of the account, with the names that this roster has for the keys of their members.
+    """Return all sums of the account, members named as in ``roster``.
 
-    Keys that it does not know keep a name of their own: two of them are two parties.
+    Keys that the roster lacks get a name of their own: two unknown keys are two parties.
     """
     names = _names(roster)
     found: dict[bytes, dict[tuple[PartyId, ...], None]] = {}
@@ -134,9 +134,9 @@ def given_of(entries: Sequence[Entry], roster: crypto.Roster) -> leakage.Given:
 
 
 def kept_atoms_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[clustering.Atom, ...]:
-    """Return the atoms that the account knows, disjoint, under the names of this roster; the owner's first.
+    """Return the account's atoms, disjoint, members named as in ``roster``; the owner's first.
 
-    The owner keeps the first one in which it has given metrics. Of others the latest counts.
+    Of the owner's atoms the first with metrics counts, of others the latest.
     """
     names = _names(roster)
     found: list[clustering.Atom] = []
@@ -153,7 +153,7 @@ def kept_atoms_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[clus
 
 
 def own_atom_keys(entries: Sequence[Entry], owner: crypto.PublicIdentity) -> tuple[str, ...]:
-    """Return the keys of the owner's mates in the atom that it keeps, 64 hexadecimal digits each."""
+    """Return the digests of the owner's mates in its atom, 64 hexadecimal digits each."""
     own = key_digest(owner)
     for run, entry in _with_runs(entries):
         for atom in entry.atoms if isinstance(entry, CountedAtoms) else ():
@@ -164,9 +164,9 @@ def own_atom_keys(entries: Sequence[Entry], owner: crypto.PublicIdentity) -> tup
 
 
 def unresolved_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[leakage.UnresolvedRound, ...]:
-    """Return the rounds of which the account does not know the opened sums, oldest first.
+    """Return the rounds whose opened sums are unknown, oldest first.
 
-    Rounds of other servers have no run id: no statement to this one resolves them.
+    Rounds of other servers have no run id: no statement to this server resolves them.
     """
     names, server = _names(roster), key_digest(roster.server)
     owner = frozenset(names[one.key] for one in entries if isinstance(one, Begun) and one.key in names)
@@ -193,10 +193,10 @@ def unresolved_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[leak
 
 
 def outcomes_of(entries: Sequence[Entry], run: RunId, server: str) -> tuple[Outcomes, tuple[int, ...]]:
-    """Return how the rounds of a server ended, over all its runs, and those of this run that are undecided.
+    """Return outcomes of a server's rounds over all runs, and rounds of this run that are undecided.
 
-    Only the last round of a run that took an input can be undecided: each is decided before the next one
-    takes any. That of an earlier run has no outcome.
+    Only the last round of a run that took an input can be undecided: each is decided before the next takes
+    one. The last round of an earlier run has no outcome.
     """
     refunds = {
         (entry.of, entry.round)
@@ -230,7 +230,7 @@ def _names(roster: crypto.Roster) -> dict[str, PartyId]:
 def _read_rows(
     run: Run, rows: Mapping[str, Sequence[Sequence[int]]], names: Mapping[str, PartyId]
 ) -> dict[bytes, tuple[tuple[PartyId, ...], ...]]:
-    """Return rows of an entry under the names that a roster has for the keys of their members."""
+    """Return rows of an entry with members named as in a roster."""
     members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
     return {
         bytes.fromhex(model): tuple(tuple(sorted(members[place] for place in row)) for row in sums)
@@ -247,12 +247,12 @@ def _written_rows(given: leakage.Given, roster: crypto.Roster) -> dict[str, tupl
 
 
 def sums_entry(round_: int, given: leakage.Given, roster: crypto.Roster) -> Sums:
-    """The entry of sums that a party gives its shares for."""
+    """Return the entry of sums that a party releases shares for."""
     return Sums(round=round_, sums=_written_rows(given, roster))
 
 
 def update_entry(given: kernel.UpdateGiven, roster: crypto.Roster) -> Update:
-    """Return the entry of updates of which masked inputs are about to leave."""
+    """Return the entry of updates whose masked inputs are about to be sent."""
     return Update(
         round=given.round,
         count=given.count,
@@ -263,7 +263,7 @@ def update_entry(given: kernel.UpdateGiven, roster: crypto.Roster) -> Update:
 
 
 def atoms_entry(counted: kernel.AtomsCounted, roster: crypto.Roster) -> CountedAtoms:
-    """Return the entry of atoms over which metrics are about to leave."""
+    """Return the entry of atoms over which metrics are about to be sent."""
     return CountedAtoms(atoms=_written_rows({b"": counted.atoms}, roster)[""])
 
 
@@ -288,17 +288,16 @@ def closed_entry(
 
 
 def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None = None) -> float:
-    """Epsilon of all releases of the account together, at the smallest delta of their runs.
+    """Return the epsilon of all releases of the account, at the smallest delta of their runs.
 
-    Infinite where one was without noise, or hides single records only and ``unit`` is the whole party.
-    Choices of task groups count with their own, which is pure and of all data of a party, whether or not
-    updates left in their runs: a server may void every round behind an answer.
+    Infinite if a release was without noise, or hides single records only and ``unit`` is the whole party.
+    Choices of task groups add their pure epsilon, even if no update was sent in their runs: a server may void
+    every round after an answer.
 
     Args:
-        entries: of the account.
-        unit: whose presence it is to hide.
-        but: a run that does not count: the one that goes on, which counts its own. What left under its id
-            with other noise counts.
+        entries: the account's entries.
+        unit: the privacy unit to protect.
+        but: the current run, which counts its own releases; its releases with other noise count here.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -322,7 +321,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None 
 
 
 def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
-    """Epsilon of all choices of task groups together, but for those of a run that goes on."""
+    """Return the epsilon of all choices of task groups, except those of the run ``but``."""
     return math.fsum(
         choice.epsilon
         for one in by_run(entries)
@@ -332,7 +331,7 @@ def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
 
 
 def _release(run: Run) -> tuple[Hashable, ...]:
-    """What the releases of a run that goes on have in common."""
+    """Return the key of releases that are accounted for together."""
     return run.run, run.server, run.event, run.delta
 
 

@@ -1,9 +1,10 @@
-"""The tip of an account: how far it had come, kept on the machine and not beside the account.
+"""Tip of an account: its length and last hash, kept on the machine apart from the account.
 
-An account that was rolled back, from a backup or by an editor, is behind the tip; one that was copied from
-another machine has none here. What the tip cannot see is a machine that was rolled back as a whole.
+The tip detects an account that was rolled back or copied from another machine. It cannot detect a rollback
+of the whole machine.
 
-Mounts of a party's account and of its state folder, which a container or a reboot must not take apart.
+The module also finds the mounts of a party's account and state folder, which must outlive containers and
+reboots.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 
 STATE_VARIABLE = "SECUREFL_STATE"
 MACHINE_VARIABLE = "SECUREFL_MACHINE"
-"""Environment variable with a name for this machine that outlives its host name, as in a container."""
+"""Environment variable with a machine name that outlives the host name, for containers."""
 _MACHINE_ID = Path("/etc/machine-id")
 _SET = f"set {STATE_VARIABLE} to a folder that this user can write, and keep that folder"
 _LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST})
-"""Errors that the next start would meet again."""
+"""Errors that persist at the next start."""
 
 
 def state_folder() -> Path:
@@ -36,7 +37,7 @@ def state_folder() -> Path:
     ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder.
 
     Raises:
-        ConfigError: the variable is not set, and the user of this process has no home folder.
+        ConfigError: the variable is not set, and the user has no home folder.
     """
     if chosen := os.environ.get(STATE_VARIABLE):
         return Path(chosen)
@@ -48,7 +49,7 @@ def check_state_folder() -> None:
     """Refuse a state folder that this process cannot use; write nothing.
 
     Raises:
-        ConfigError: with :data:`STATE_VARIABLE` as the remedy.
+        ConfigError: the folder is unusable; the remedy is :data:`STATE_VARIABLE`.
     """
     folder = state_folder()
     there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
@@ -59,7 +60,7 @@ def check_state_folder() -> None:
 
 
 def _home() -> Path:
-    """Return the home of this process's user.
+    """Return the user's home folder.
 
     A service account often has none: HOME is missing or empty, or names a folder that does not exist.
     """
@@ -77,7 +78,7 @@ def _home() -> Path:
 
 
 def machine_name() -> str:
-    """Return a digest of this machine's name, 32 hexadecimal digits, from which nobody learns which it is.
+    """Return a digest of this machine's name, 32 hexadecimal digits, which does not reveal the name.
 
     The name is ``$SECUREFL_MACHINE``, else the machine's id and host name.
     """
@@ -92,24 +93,24 @@ def machine_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """One key's tip.
+    """Tip of one key.
 
     Args:
-        path: of its file.
+        path: the tip's file.
     """
 
     path: Path
 
     @classmethod
     def of(cls, key: str) -> Tip:
-        """That of the key with this digest, on this machine."""
+        """Return this machine's tip of the key with digest ``key``."""
         return cls(state_folder() / f"{key[:32]}.tip")
 
     def read(self) -> tuple[int, str] | None:
-        """Number of lines and hash of the last one; None where this machine knows of no account.
+        """Return the number of lines and the last line's hash; None if this machine has no tip.
 
         Raises:
-            ConfigError: it cannot be read, or is damaged.
+            ConfigError: the file cannot be read, or is damaged.
         """
         try:
             said = json.loads(self.path.read_bytes())
@@ -125,14 +126,14 @@ class Tip:
         return lines, last
 
     def hold(self) -> int | None:
-        """Lock the key on this machine, wherever its account lies: a copy of the file is another file.
+        """Lock the key on this machine, for all copies of its account.
 
         Returns:
-            A handle that holds the lock until it is closed; None where another process has it.
+            A handle that holds the lock until it is closed; None if another process holds it.
 
         Raises:
             ConfigError: this user cannot write the state folder.
-            RunAbortedError: it cannot be written now; the caller must not go on.
+            RunAbortedError: the lock file cannot be written now; the caller must not release.
         """
         handle = None
         try:
@@ -151,7 +152,7 @@ class Tip:
         return handle
 
     def forget(self) -> None:
-        """Know of no account any more: the owner begins a new one.
+        """Delete the tip, so that the owner can begin a new account.
 
         Raises:
             ConfigError: this user cannot write the state folder.
@@ -162,10 +163,10 @@ class Tip:
             raise _unusable(self.path.parent, error.strerror) from error
 
     def write(self, lines: int, last: str) -> None:
-        """Keep it durably, in place of the one before.
+        """Replace the tip durably.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not go on.
+            RunAbortedError: the tip cannot be written; the caller must not release.
         """
         new = self.path.with_suffix(".new")
         try:
@@ -205,7 +206,7 @@ class Mount:
 
     point: Path
     kind: str
-    """As in ``ext4``."""
+    """Type of the file system, such as ``ext4``."""
 
     @property
     def is_durable(self) -> bool:
@@ -214,7 +215,7 @@ class Mount:
 
 
 def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount | None:
-    """Return the mount that ``path`` is on, or would be on; None where the system has no list of mounts.
+    """Return the mount of ``path``; None if the system has no list of mounts.
 
     Args:
         path: a file or folder, which need not exist.
@@ -232,7 +233,7 @@ def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount | None:
         if len(fields) < 5 or not kind:
             continue
         point = Path(_ESCAPE.sub(lambda code: chr(int(code[1], 8)), fields[4]))
-        # Of several mounts on one point, the last one is visible.
+        # Of several mounts on one point, the last is visible.
         if real.is_relative_to(point) and (found is None or found.point in {point, *point.parents}):
             found = Mount(point, kind[0])
     return found

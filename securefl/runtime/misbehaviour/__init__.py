@@ -1,4 +1,4 @@
-"""Attacks and faults, wrapped around honest machines at four seams: data, update, encoded, effects."""
+"""Attacks and faults at four seams of honest machines: data, update, encoded, effects."""
 
 import lazy_loader
 

@@ -25,23 +25,23 @@ class PartyBehaviour:
 
     behaviours: tuple[scenario.Behaviour, ...]
     seams: Seams
-    """For the ``PartyContext``."""
+    """Seams for the ``PartyContext``."""
     effects: seam.EffectSeam
-    """For the shell. It keeps state: one per process, applied after every step."""
+    """Seam for the shell, applied after every step. Stateful: one per process."""
 
     def poisons(self, round_: int) -> bool:
-        """Whether the party trains on :meth:`data` in this round, and on its own data in the others."""
+        """Return True if the party trains on :meth:`data` in this round instead of its own data."""
         return any(isinstance(b, kinds.DataAttack) and b.acts(round_) for b in self.behaviours)
 
     def declared_samples(self, samples: int) -> int:
-        """The sample count that the party declares, where it has so many."""
+        """Return the sample count that the party declares."""
         lies = [b.samples for b in self.behaviours if isinstance(b, kinds.FalseCount)]
         return lies[0] if lies else samples
 
     def data(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
-        """Return what the party trains on when it poisons; unchanged for a party that never does.
+        """Return the poisoned training data; unchanged for a party that never poisons.
 
-        ``x`` is f32 (n, ...), ``y`` i64 (n,) in [0, classes); in a text both are i64 (n, length).
+        ``x`` is f32 (n, ...), ``y`` i64 (n,) in [0, classes); for text both are i64 (n, length).
         """
         for behaviour in self.behaviours:
             if isinstance(behaviour, kinds.DataAttack):
@@ -58,16 +58,16 @@ def party_behaviour(
 ) -> PartyBehaviour:
     """Return the behaviour of the party ``me``.
 
-    DropsOut comes last: a party that has fallen silent sends no garbage either.
+    DropsOut comes last: a silent party sends no garbage either.
 
     Args:
-        behaviours: as :func:`securefl.methods.attacks.assignment.behaviours_of` gives them.
-        me: whose they are.
+        behaviours: result of :func:`securefl.methods.attacks.assignment.behaviours_of`.
+        me: the party.
         own: the party's own entropy; None for the operating system's.
-        insight: what its coalition knows.
+        insight: source of its coalition's knowledge.
 
     Raises:
-        UsageError: one of them is the server's.
+        UsageError: one of the behaviours is the server's.
     """
     for behaviour in behaviours:
         if attacks.is_of_server(behaviour):
@@ -86,10 +86,10 @@ def party_behaviour(
 def server_machine(
     honest: _ServerLike, plan: RunPlan, behaviours: tuple[scenario.Behaviour, ...]
 ) -> _ServerLike:
-    """Return the server's machine with its behaviours around it, the first one inside.
+    """Return the server's machine wrapped in its behaviours, the first one innermost.
 
     Raises:
-        UsageError: one of them is a party's.
+        UsageError: one of the behaviours is a party's.
     """
     machine = honest
     for behaviour in behaviours:

@@ -1,4 +1,4 @@
-"""Knowledge of a coalition: its members' updates, and everybody's if they are omniscient."""
+"""Knowledge of a coalition: its members' updates, or all updates if it is omniscient."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,15 +13,16 @@ from securefl.protocol.round import UpdateId
 
 
 class Knowledge:
-    """The updates behind one local work of a round.
+    """Updates of one local training of a round.
 
     Args:
-        updates: what each of them trained, f64 ``(d,)``, all of one length: the coalition's members that did
-            (who drops out before it has submitted, or fails, tells nothing), or all honest parties.
+        updates: trained updates, f64 ``(d,)``, all of one length: of the coalition's members, or of all
+            honest
+            parties. Members that fail, or drop out before they submit, are missing.
     """
 
     def __init__(self, updates: Mapping[PartyId, F64]) -> None:
-        # In the order of names: sums of floating-point numbers depend on it.
+        # Ordered by name: floating-point sums depend on the order.
         self._rows = [updates[name] for name in sorted(updates)]
         self._made: dict[scenario.CoalitionAttack, F64] = {}
 
@@ -29,32 +30,32 @@ class Knowledge:
         return len(self._rows)
 
     def rows(self) -> F64:
-        """All updates, f64 ``(k, d)``, k >= 1."""
+        """Return all updates, f64 ``(k, d)``, k >= 1."""
         return np.stack(self._rows)
 
     def common(self, attack: scenario.CoalitionAttack, make: Callable[[F64], F64]) -> F64:
-        """The result of ``make`` on :meth:`rows`, computed once for all members of ``attack``."""
+        """Return the result of ``make`` on :meth:`rows`, computed once for all members of ``attack``."""
         if attack not in self._made:
             self._made[attack] = make(self.rows())
         return self._made[attack]
 
 
 Insight = Callable[[scenario.CoalitionAttack, UpdateId], Knowledge]
-"""Where a member gets its coalition's knowledge from."""
+"""Source of a member's coalition knowledge."""
 
 
 def tellers(
     attack: scenario.CoalitionAttack, cast: Mapping[PartyId, Sequence[scenario.Behaviour]], occasion: UpdateId
 ) -> tuple[PartyId, ...]:
-    """Parties whose trained updates a coalition is told of, in the order of names.
+    """Return the parties whose trained updates a coalition receives, ordered by name.
 
-    These are the coalition's members in the round's clusters; of an omniscient one all parties there that
-    show no attack. Whoever is to fall silent before it has submitted its update is silent here as well.
+    These are the coalition's members in the round's clusters; for an omniscient coalition, all parties there
+    without an attack. Parties that drop out before they submit their update are excluded.
 
     Args:
-        attack: as :func:`securefl.methods.attacks.assignment.behaviours_of` writes it out.
-        cast: who shows which behaviours.
-        occasion: of the update.
+        attack: result of :func:`securefl.methods.attacks.assignment.behaviours_of`.
+        cast: behaviours by party.
+        occasion: id of the update.
     """
     there = {party for clusters in occasion.clusters for members in clusters for party in members}
     if attacks.is_omniscient(attack):
@@ -66,10 +67,10 @@ def tellers(
 
 
 def nobody_tells(attack: scenario.CoalitionAttack, _occasion: UpdateId) -> Knowledge:
-    """The insight of a party without a channel to its mates.
+    """Raise an error, as the insight of a party without a channel to its mates.
 
     Raises:
-        UsageError: always; scenarios that need a channel are refused where there is none.
+        UsageError: always; scenarios that need a channel are refused without one.
     """
     raise UsageError(
         f"cannot run {attack.kind}: its parties need a channel between them, and this run has"

@@ -1,4 +1,4 @@
-"""Parties that take part, and bother everybody while they do: garbage and replays."""
+"""Nuisance behaviours of parties that take part: garbage and replays."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -14,10 +14,9 @@ _RESENT_FRAMES = 4
 
 
 class SendsGarbage:
-    """Sends bytes that are no message in every step: noise, cut or bloated frames, forged signatures.
+    """Seam that sends invalid bytes in every step: noise, cut or bloated frames, forged signatures.
 
-    The bytes are fixed by the party's name and the step, so that a run can be repeated; they need not be
-    secret.
+    The bytes derive from the party's name and the step, so that runs are reproducible; they are not secret.
     """
 
     def __init__(self, behaviour: scenario.Behaviour, me: PartyId) -> None:
@@ -28,14 +27,14 @@ class SendsGarbage:
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
     ) -> tuple[seam.Action, ...]:
-        """Add one piece of garbage."""
+        """Prepend one piece of garbage."""
         round_ = seam.round_of(event)
         if round_ is None or not self._behaviour.acts(round_):
             return effects
         return (seam.SendRaw(SERVER, next(self._payloads)), *effects)
 
     def _forever(self) -> Iterator[bytes]:
-        # A key that nobody knows of: what it signs is forged, whatever name stands on it.
+        # An unregistered key: its signatures are forged under any name.
         stranger = crypto.Identity.generate(
             self._me, entropy.InsecureSeededEntropy(0).child("garbage", self._me)
         )
@@ -53,13 +52,13 @@ class SendsGarbage:
 
 
 def _forge_frame(sender: PartyId, noise: bytes, stranger: crypto.Identity) -> bytes:
-    """Return a well-formed frame in the name of ``sender``, which did not sign it."""
+    """Return a well-formed frame in the name of ``sender``, signed by ``stranger``."""
     header = wire.Header("forged", 0, -1, -1, 0, "Hello", sender, SERVER, noise[-8:], 0, 0, 1)
     return wire.seal_frame(header, noise, stranger)
 
 
 class SendsReplays:
-    """Sends again what it sent before: the very frames, and old messages under fresh signatures."""
+    """Seam that sends frames again, byte for byte, and old messages under fresh signatures."""
 
     def __init__(self, behaviour: scenario.Behaviour) -> None:
         self._behaviour = behaviour
@@ -68,7 +67,7 @@ class SendsReplays:
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
     ) -> tuple[seam.Action, ...]:
-        """Add the last frames and the oldest message that was not repeated yet."""
+        """Append the last frames and the oldest message that was not yet repeated."""
         round_ = seam.round_of(event)
         again: tuple[seam.Action, ...] = ()
         if round_ is not None and self._behaviour.acts(round_):

@@ -1,7 +1,4 @@
-"""The effect seam: what a process does instead of what its honest machine asked for.
-
-Faults that only a shell can commit: effects that no honest machine asks for.
-"""
+"""Effect seam: replacement of an honest machine's effects, with faults that only a shell can commit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,15 +11,15 @@ from securefl.protocol.round import RunEffect
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Kill this process with SIGKILL: nothing is flushed, closed or said. No later effect is performed.
+    """Effect that kills this process with SIGKILL: nothing is flushed; no later effect is performed.
 
-    What was sent before it counts as sent: the shell lets frames leave that are on their way.
+    Frames sent before it still leave: the shell flushes them.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SendRaw:
-    """Publish bytes where a frame to ``to`` would go."""
+    """Effect that publishes bytes on the topic of frames to ``to``."""
 
     to: PartyId
     payload: bytes = field(repr=False)
@@ -30,14 +27,14 @@ class SendRaw:
 
 @dataclass(frozen=True, slots=True)
 class ResendLast:
-    """Publish the last ``count`` frames of this process again, byte for byte and in order."""
+    """Effect that publishes the last ``count`` frames of this process again, byte for byte and in order."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Publish what the broker says when this process's connection breaks, or say again that it stands."""
+    """Effect that publishes the broker's notice of a broken connection, or of a restored one."""
 
     present: bool
 
@@ -46,27 +43,27 @@ Fault: TypeAlias = Crash | SendRaw | ResendLast | Presence
 
 
 Action: TypeAlias = RunEffect | Fault
-"""What a shell can perform."""
+"""Effects that a shell can perform."""
 
 
 class EffectSeam(Protocol):
-    """Applied by the shell after each machine step, before anything is signed. It may keep state."""
+    """Function that the shell applies after each machine step, before signing. It may keep state."""
 
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...], /
     ) -> tuple[Action, ...]:
-        """Return what is really done.
+        """Return the effects to perform.
 
         Args:
-            event: what happened.
-            before: the machine's phase when it happened: an attacker knows what its own process knows.
-            effects: what the machine, or the seam before this one, wants done.
+            event: the event of the step.
+            before: the machine's phase before the event: an attacker knows its own process's state.
+            effects: effects of the machine, or of the seam before this one.
         """
         ...
 
 
 class Chain:
-    """Several seams of one process, each on what the one before it made of the step."""
+    """Sequence of seams of one process, each applied to the effects of the one before."""
 
     def __init__(self, seams: Sequence[EffectSeam]) -> None:
         self._seams = tuple(seams)
@@ -74,14 +71,14 @@ class Chain:
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...]
     ) -> tuple[Action, ...]:
-        """Apply all, in order; without any, the process is honest."""
+        """Apply all seams, in order."""
         for seam in self._seams:
             effects = seam(event, before, effects)
         return effects
 
 
 def round_of(event: kernel.Event[messages.AnyMessage]) -> int | None:
-    """Return the round that an event is about; None for deadlines and presence hints."""
+    """Return the round of an event; None for deadlines and presence hints."""
     match event:
         case kernel.Received():
             return event.place.round

@@ -1,8 +1,8 @@
-"""Dropping out: a party that stops talking at a given step of a round, or dies there.
+"""Dropout: a party that stops sending at a given step of a round, or dies there.
 
-The machine inside goes on as if all were well. What it says after the step does not leave the process. The
-broker is made to say that the connection broke, as its last will would, unless the silence is to be plain:
-then the others have nothing but their deadlines.
+The honest machine inside continues; its messages after the step are withheld. The seam publishes the
+broker's notice of a broken connection, as the last will would, unless ``announced`` is False: then the others
+have only their deadlines.
 """
 
 from securefl import scenario
@@ -37,15 +37,16 @@ _COMPLETES: dict[scenario.Phase, tuple[type[object], ...]] = {
     "after-freeze": (),
     "after-release": (),
 }
-"""Silence begins when this is out in all of the party's instances."""
+"""Messages that each instance must have sent before silence begins."""
 
 
 class DropsOut:
-    """One ``drop`` (back in the next round) or ``kill`` (never back).
+    """Seam of one ``drop`` (back in the next round) or ``kill`` (never back).
 
-    With several reclusterings the instances of a party move at different speeds. What belongs to a later
-    step than ``phase`` is withheld in all of them from the start. Whoever was left out of an instance, and so
-    never comes to its step there, falls silent at the freeze.
+    With several reclusterings a party's instances progress at different speeds. Messages of a step later than
+    ``phase`` are withheld in all of them. A party that never reaches the step in an instance falls silent at
+    the
+    freeze.
     """
 
     def __init__(self, behaviour: scenario.Drop | scenario.Kill) -> None:
@@ -59,7 +60,7 @@ class DropsOut:
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
     ) -> tuple[seam.Action, ...]:
-        """Withhold what comes too late to be said."""
+        """Withhold effects after the dropout."""
         if self._silent_in is not None:
             if not _starts_round_after(self._silent_in, event):
                 return _mute(effects)
@@ -93,7 +94,7 @@ class DropsOut:
         return tuple(said)
 
     def _note(self, send: kernel.Send[messages.AnyMessage]) -> None:
-        """Keep count of this party's instances; a retry makes one incomplete again."""
+        """Track this party's instances; a retry makes one incomplete again."""
         if send.place.round != self._round:
             self._round = send.place.round
             self._instances, self._complete = set(), set()
@@ -135,7 +136,7 @@ def _accepted_freeze(
 
 
 def _mute(effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
-    """Leave out what is sent, and the claim that shares were released: they were not."""
+    """Drop sent messages and the report of released shares: none were released."""
     return tuple(
         effect
         for effect in effects

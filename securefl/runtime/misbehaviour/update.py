@@ -1,4 +1,4 @@
-"""The update, encoded and release seams: what a party puts into the sum, and which shares it lets go."""
+"""Update, encoded and release seams: a party's input to the sum and the shares that it releases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from securefl.runtime.misbehaviour.knowledge import Insight
 
 
 def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
-    """Return the seams that show attacks on updates, lies about clip and noise, and ``wrong-share``.
+    """Return seams for attacks on updates, false clipping and noise, and ``wrong-share``.
 
     Args:
-        behaviours: of the party ``me``; others have no seam here.
-        me: whose they are.
+        behaviours: behaviours of the party ``me``; those without a seam here are ignored.
+        me: the party.
         own: the party's own entropy.
-        insight: what its coalition knows.
+        insight: source of its coalition's knowledge.
     """
     attacks = tuple(b for b in behaviours if isinstance(b, scenario.UpdateAttack))
     unclipped = tuple(b for b in behaviours if isinstance(b, scenario.NoClip))
@@ -48,7 +48,7 @@ def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy
 
 @dataclass(frozen=True, slots=True)
 class _Attacked:
-    """Sends something else than the trained update, if it is among those of its coalition that act."""
+    """Update seam that replaces the trained update, if the party is an actor of its coalition."""
 
     attacks: tuple[scenario.UpdateAttack, ...]
     me: PartyId
@@ -83,7 +83,7 @@ def _craft_update(
     entropy: Entropy,
     insight: Insight,
 ) -> F64:
-    """The update that is sent: as trained where too few mates trained for the attack to be defined."""
+    """Return the update to send: the trained one if too few mates trained for the attack to be defined."""
     if not isinstance(attack, scenario.CoalitionAttack):
         return attack.craft(update, occasion.before, entropy)
     knowledge = insight(attack, occasion)
@@ -95,14 +95,14 @@ def _craft_update(
 
 
 def actors_of(attack: scenario.UpdateAttack, occasion: UpdateId) -> frozenset[PartyId]:
-    """Members of the coalition ``attack.parties`` that act on an occasion."""
+    """Return the members of the coalition ``attack.parties`` that act on an update."""
     coalition = tuple(PartyId(name) for name in attack.parties)
     if attack.actors is None:
         return frozenset(coalition)
     return _placed(coalition, occasion.clusters, attack.actors, attack.placement)
 
 
-# In a simulation every member asks the same.
+# In a simulation all members compute the same.
 _placed = lru_cache(maxsize=4)(acting)
 
 
@@ -118,7 +118,7 @@ class _Shown:
 
 
 class _Unclipped(_Shown):
-    """Treats the update as if the scenario had no bound."""
+    """Clip seam that ignores the scenario's bound."""
 
     def __call__(self, update: F64, bound: float | None, occasion: UpdateId) -> F64:
         honest = not self.acts(occasion.round)
@@ -126,7 +126,7 @@ class _Unclipped(_Shown):
 
 
 class _Unbounded(_Shown):
-    """Rounds what was not clipped as if nothing bounded its length."""
+    """Encode seam that ignores the bound of an unclipped update."""
 
     def __call__(self, plan: RunPlan, values: F64, entropy: Entropy, occasion: UpdateId) -> encoding.Encoded:
         if not self.acts(occasion.round):
@@ -136,7 +136,7 @@ class _Unbounded(_Shown):
 
 @dataclass(frozen=True, slots=True)
 class _Concentrated:
-    """Adds energy on few coordinates to what ``encode`` makes of the update."""
+    """Encode seam that adds energy on few coordinates to the result of ``encode``."""
 
     behaviours: tuple[scenario.SparseEnergy, ...]
     encode: Encode
@@ -153,7 +153,7 @@ class _Concentrated:
 
 
 class _Noiseless(_Shown):
-    """Adds nothing where it should add its share of the noise."""
+    """Noise seam that adds no noise."""
 
     def __call__(self, noise: I64, occasion: UpdateId) -> I64:
         if not self.acts(occasion.round):
@@ -162,10 +162,11 @@ class _Noiseless(_Shown):
 
 
 class _Bare(_Shown):
-    """Leaves out all components of its removable noise that are never taken out of the sum.
+    """Seam that omits all components of removable noise that are never subtracted from the sum.
 
-    One that is taken out has to be in it: else it is there with the other sign. So what dropouts make
-    necessary that come after the masked input stays in the sum, whoever would rather add none.
+    A component that is subtracted must be present: otherwise it remains with the opposite sign. Components
+    for
+    dropouts after the masked input therefore stay in the sum.
     """
 
     def __call__(self, certain: int, round_: int) -> int:
@@ -174,7 +175,7 @@ class _Bare(_Shown):
 
 @dataclass(frozen=True, slots=True)
 class _Lied:
-    """Says of the model what its samples could say at most, or at least."""
+    """Metric seam that reports the highest, or lowest, possible values."""
 
     lies: tuple[scenario.FalseMetrics, ...]
 
@@ -182,14 +183,14 @@ class _Lied:
         lie = next((one for one in self.lies if one.acts(occasion.round)), None)
         if lie is None:
             return said
-        # Whatever is beyond a bound is encoded as the bound; the number of samples stays plausible.
+        # Values beyond a bound are encoded as the bound; the number of samples stays plausible.
         extreme = np.full_like(said, np.inf if lie.says == "most" else -np.inf)
         extreme[0] = said[0]
         return extreme
 
 
 class _WrongShares(_Shown):
-    """Flips a bit of every share that it releases, so that none matches its published hash."""
+    """Release seam that flips a bit of every share, so that none matches its published hash."""
 
     def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
         if not self.acts(round_):

@@ -1,15 +1,14 @@
-"""The hash chain of a transcript: each line of a vantage point is bound to all before it.
+"""Hash chain of a transcript: each line of a vantage point commits to all lines before it.
 
-A line is a canonical JSON object: ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds
-where there is one), ``prev`` (hash of the line before, 64 hex digits; zeros in the first) and ``hash``, the
-SHA-256 of domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header``
-and names the run; an orderly last one is of kind ``end``. The chain shows alterations, omissions and
-reordering to whoever holds the last hash; it does not show that the writer told the truth.
+A line is a canonical JSON object: ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds, if
+any), ``prev`` (hash of the line before, 64 hex digits; zeros in the first) and ``hash``, the SHA-256 of
+domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header`` and names
+the run; a complete transcript ends with kind ``end``. The last hash detects alterations, omissions and
+reordering; it does not prove that the writer was honest.
 
-A long transcript may be in several files (:mod:`securefl.runtime.transcript.segments`). The chain goes on
-across them: the first line of a later one is of kind ``segment``, says again what the header says, and its
-``prev`` is the hash of the last line before. Where the first files are deleted, that is all that is known of
-them.
+A long transcript may span several files (:mod:`securefl.runtime.transcript.segments`). The first line of a
+later file is of kind ``segment``, repeats the header, and its ``prev`` is the hash of the last line before.
+If earlier files are deleted, only that hash is known of them.
 """
 
 from __future__ import annotations
@@ -32,23 +31,24 @@ _DOMAIN: Final = b"securefl/1 transcript entry\n"
 _GENESIS: Final = "00" * 32
 _RESERVED: Final = frozenset({"n", "kind", "prev", "hash"})
 _OF_SEGMENTS: Final = frozenset({"segment", "round", "bound"})
-"""Fields of the first line of a segment that are not the header's."""
+"""Fields of a segment's first line that are not the header's."""
 
 
 class TranscriptWriter:
-    """Writes one transcript.
+    """Writer of one transcript.
 
     Args:
-        path: a new file; its folder is made.
-        header: at least ``run``, the run's id, by which transcripts of different runs are told apart.
-        bound: bytes that the transcripts of this vantage point may take, earlier starts included: the oldest
-            rounds are deleted. None for any. No round is split, and the last whole one stays, so that rounds
-            longer than an eighth of it may take more.
+        path: a new file; its folder is created.
+        header: at least ``run``, the run's id.
+        bound: maximum bytes of this vantage point's transcripts, earlier starts included: the oldest rounds
+            are
+            deleted. None for no bound. No round is split, and the last whole one stays: rounds longer than an
+            eighth of the bound may exceed it.
 
     Raises:
-        ConfigError: the file exists already or cannot be made.
+        ConfigError: the file exists or cannot be created.
         RunAbortedError: the disk is full; no file is left.
-        UsageError: no ``run`` in the header.
+        UsageError: the header has no ``run``.
     """
 
     def __init__(self, path: Path, header: Mapping[str, JsonValue], bound: int | None = None) -> None:
@@ -64,7 +64,7 @@ class TranscriptWriter:
         try:
             self._delete_old()
             self.append(HEADER, header)
-            # A process that is killed at once leaves a transcript that says whose it is.
+            # A process that is killed at once leaves a transcript that names its run.
             self.flush()
         except SecureflError:
             self.abandon()
@@ -73,20 +73,20 @@ class TranscriptWriter:
 
     @property
     def path(self) -> Path:
-        """The path of its file."""
+        """Path of the transcript."""
         return self._lines.path
 
     @property
     def head(self) -> str:
-        """Hash of the last entry (64 hex digits): it commits to the whole transcript."""
+        """Hash of the last entry (64 hex digits), which commits to the whole transcript."""
         return self._head
 
     def append(self, kind: str, entry: Mapping[str, JsonValue]) -> None:
-        """Add one entry. ``n``, ``kind``, ``prev`` and ``hash`` are not the entry's to set.
+        """Append an entry, which may not set ``n``, ``kind``, ``prev`` and ``hash``.
 
         Raises:
-            RunAbortedError: the disk is full or gone; the file holds the entries flushed before.
-            UsageError: a reserved field, a value that is no JSON, or after :meth:`close`.
+            RunAbortedError: the disk is full or missing; the file holds the entries flushed before.
+            UsageError: a reserved field, a value that is not JSON, or a call after :meth:`close`.
         """
         if self._ended or (kind in {HEADER, SEGMENT} and self._next > 0):
             raise UsageError(
@@ -100,10 +100,10 @@ class TranscriptWriter:
         self._write(kind, entry)
 
     def begin_round(self, round_: int) -> bool:
-        """Say that a round begins: where the file is long enough, another one goes on, and True is returned.
+        """Begin a round; return True if it begins a new segment because the file is long enough.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if self._bound is None or self._ended or self._lines.size * segments.SHARE < self._bound:
             return False
@@ -126,9 +126,9 @@ class TranscriptWriter:
         return True
 
     def _delete_old(self, but: Path | None = None) -> None:
-        """Make room; the last whole round stays in any case."""
+        """Delete the oldest segments; keep the last whole round."""
         if self._bound is not None:
-            # What is written now grows to its share, and by a round, before anybody looks again.
+            # The current segment grows to its share, and by a round, before the next check.
             for old in segments.beyond(self.path, self._bound - 2 * (self._bound // segments.SHARE)):
                 if old != but:
                     old.unlink(missing_ok=True)
@@ -141,10 +141,10 @@ class TranscriptWriter:
         self._next += 1
 
     def flush(self) -> None:
-        """Hand everything to the operating system.
+        """Pass all lines to the operating system.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         self._lines.flush()
 
@@ -152,7 +152,7 @@ class TranscriptWriter:
         """Write the ``end`` entry, wait for the disk and close. A second call does nothing.
 
         Raises:
-            RunAbortedError: the disk is full or gone; the transcript then has no end.
+            RunAbortedError: the disk is full or missing; the transcript has no end.
         """
         if not self._ended:
             try:
@@ -161,7 +161,7 @@ class TranscriptWriter:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Close without an ``end``, so that readers know that something is missing."""
+        """Close without an ``end``, which marks the transcript as incomplete."""
         self._ended = True
         self._lines.close()
 
@@ -182,37 +182,37 @@ class Entry:
     n: int
     kind: str
     fields: Mapping[str, JsonValue]
-    """What the writer gave, without ``n``, ``kind``, ``prev`` and ``hash``."""
+    """Fields without ``n``, ``kind``, ``prev`` and ``hash``."""
 
     @property
     def time(self) -> float | None:
-        """Seconds on the writer's clock, where the entry has them."""
+        """Seconds on the writer's clock; None if the entry has no time."""
         value = self.fields.get("time")
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A transcript whose chain holds."""
+    """Transcript whose chain is verified."""
 
     path: Path
     header: Mapping[str, JsonValue]
     entries: tuple[Entry, ...]
-    """Without the header, first lines of later segments, and the end."""
+    """Entries without the header, first lines of later segments, and the end."""
     complete: bool
-    """Whether it has its ``end``; without it the writer was stopped, and entries may be missing."""
+    """True if the transcript has its ``end``; otherwise entries may be missing."""
     torn: bool
-    """Whether the last line broke off in the middle and is left out: the writer was killed as it wrote."""
+    """True if the last line was incomplete and is left out: the writer was killed while writing."""
     head: str
     """Hash of the last line (64 hex digits)."""
     length: int
-    """Lines that it has had, those of deleted segments included."""
+    """Number of lines ever written, those of deleted segments included."""
     first: int = 0
-    """``n`` of its first line: above 0 where segments before are not there."""
+    """``n`` of the first line: above 0 if earlier segments are missing."""
     round: int | None = None
-    """The round that begins with that line, where there are none before."""
+    """Round that begins with the first line; None if no segment is missing."""
     apart: tuple[str, ...] = ()
-    """Files of segments that are left out, as those between them and the others are missing."""
+    """Files of segments left out because segments after them are missing."""
 
     @property
     def run(self) -> str:
@@ -220,12 +220,12 @@ class Transcript:
         return str(self.header["run"])
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
-        """All entries of one kind, in order."""
+        """Return all entries of one kind, in order."""
         return tuple(entry for entry in self.entries if entry.kind == kind)
 
 
 class EmptyTranscriptError(ConfigError):
-    """Not even the header is whole: its writer was killed before it had written anything."""
+    """Transcript without a whole header: its writer was killed before writing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class _Piece:
     lines: tuple[tuple[Entry, str], ...]
     """Entries with their hashes."""
     prev: str
-    """What its first line goes on from."""
+    """``prev`` of the first line."""
     torn: bool
 
     @property
@@ -260,11 +260,12 @@ class _Piece:
 
 
 def read_transcript(path: Path) -> Transcript:
-    """Read and verify a transcript, of all of its segments.
+    """Read and verify all segments of a transcript.
 
-    A missing end is no error, nor is a last line that broke off: see :attr:`Transcript.complete` and
-    :attr:`Transcript.torn`. Both are what a killed writer leaves. Nor are missing segments: see
-    :attr:`Transcript.first` and :attr:`Transcript.apart`.
+    A killed writer leaves no end or an incomplete last line; neither is an error, nor are missing segments.
+    See
+    :attr:`Transcript.complete`, :attr:`Transcript.torn`, :attr:`Transcript.first` and
+    :attr:`Transcript.apart`.
 
     Raises:
         EmptyTranscriptError: there is no whole line.
@@ -303,7 +304,7 @@ def read_transcript(path: Path) -> Transcript:
 
 
 def _piece(path: Path) -> _Piece | None:
-    """What is in one file; None where no line is whole."""
+    """Return the verified content of one file; None if no line is whole."""
     with files.reading(path):
         raw = path.read_bytes()
     *lines, rest = raw.split(b"\n")
@@ -321,7 +322,7 @@ def _piece(path: Path) -> _Piece | None:
 
 
 def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
-    """Each entry with its hash."""
+    """Yield each entry with its hash."""
     prev, ended, start = _GENESIS, False, 0
     for number, line in enumerate(lines):
         n = start + number
@@ -336,7 +337,7 @@ def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, s
             )
         kind, stated_n = fields.pop("kind", None), fields.pop("n", None)
         if number == 0 and kind == SEGMENT and isinstance(stated_n, int) and stated_n > 0:
-            # It goes on from a file that need not be here.
+            # The file before this segment may be missing.
             n, start, prev = stated_n, stated_n, stated_prev
         if not isinstance(kind, str) or stated_n != n or stated_prev != prev:
             raise ConfigError(

@@ -1,6 +1,6 @@
-"""Ends of transcripts: how far each went, as the run itself says when it ends.
+"""Ends of transcripts: length and last hash of each, recorded in the run's summary.
 
-A chain that is cut between two entries still holds. Who kept the summary sees that the rest is missing.
+A chain that is cut between two entries still verifies; comparing it with the summary detects the cut.
 """
 
 import os
@@ -12,13 +12,13 @@ from securefl.base.errors import ConfigError
 from securefl.runtime.transcript import chain, lines
 
 _TAIL: Final = 4096
-"""Bytes in which an ``end`` entry fits."""
+"""Number of bytes that hold an ``end`` entry."""
 
 
 def ends_in(folder: Path) -> dict[str, lines.JsonValue]:
-    """Entries (header and end included) and last hash of each transcript, by name, that ended in good order.
+    """Return length (header and end included) and last hash of each complete transcript, by name.
 
-    Only last lines are read; chains are not verified. A process that was stopped left no end and is not here.
+    Only last lines are read; chains are not verified.
     """
     found: dict[str, lines.JsonValue] = {}
     for path in sorted(folder.glob("*.jsonl")):
@@ -34,15 +34,15 @@ def ends_in(folder: Path) -> dict[str, lines.JsonValue]:
 
 
 def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: Collection[str] = ()) -> None:
-    """Refuse transcripts that are not as long as the run says, or end otherwise.
+    """Refuse transcripts whose length or last hash differs from the summary.
 
     Args:
-        stated: what :func:`ends_in` gave when the run ended; transcripts that it lacks are not checked.
-        transcripts: by name.
-        blank: names of those without a whole line.
+        stated: result of :func:`ends_in` at the end of the run; transcripts missing from it are not checked.
+        transcripts: transcripts by name.
+        blank: names of transcripts without a whole line.
 
     Raises:
-        ConfigError: names the file and the entry at which it ends, or the one that is empty.
+        ConfigError: names the file and the entry at which it ends, or the empty file.
     """
     if not isinstance(stated, dict) or not all(isinstance(end, dict) for end in stated.values()):
         raise ConfigError(

@@ -1,9 +1,7 @@
-"""Line files: they only ever grow, by whole lines.
+"""Append-only line files with canonical JSON.
 
-JSON with one spelling per value, so that a hash over it means something.
-
-Keys are sorted, there is no white space, everything outside ASCII is escaped (a transcript is safe to print),
-and NaN and infinities, which JSON does not have, are refused.
+Canonical JSON has one spelling per value, so that hashes are well defined: keys are sorted, without white
+space, non-ASCII is escaped (a transcript is safe to print), NaN and infinities are refused.
 """
 
 import json
@@ -19,10 +17,10 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 
 def canonical(value: JsonValue) -> bytes:
-    """The one spelling of ``value``, without a newline.
+    """Return the canonical spelling of ``value``, without a newline.
 
     Raises:
-        UsageError: bytes, objects, numbers that are not finite: nothing is turned into JSON by guessing.
+        UsageError: bytes, objects, or numbers that are not finite.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -32,10 +30,10 @@ def canonical(value: JsonValue) -> bytes:
 
 
 def parse(line: bytes) -> dict[str, JsonValue]:
-    """The object in one canonical line (without its newline).
+    """Return the object in one canonical line (without its newline).
 
     Raises:
-        ValueError: no JSON object, or not spelled canonically.
+        ValueError: not a JSON object, or not canonical.
     """
     try:
         value = json.loads(line)
@@ -50,10 +48,9 @@ _BUFFER: Final = 256 * 1024
 
 
 class LineFile:
-    """Appends lines to a new file, or to one of whole lines, buffered.
+    """Buffered appender of lines to a new file, or to one of whole lines.
 
-    When a write fails (disk full), the file is cut back to its last whole line, so that what is there stays
-    readable, and the writer takes no more.
+    If a write fails (disk full), the file is truncated to its last whole line and the writer accepts no more.
 
     Raises:
         ConfigError: the file exists already (with ``append``: does not), or cannot be written to.
@@ -77,14 +74,14 @@ class LineFile:
 
     @property
     def size(self) -> int:
-        """Bytes of all lines that it has taken."""
+        """Bytes of all lines written."""
         return self._whole + len(self._pending)
 
     def write(self, line: bytes) -> None:
-        """Take one line, without its newline; it may stay in memory until :meth:`flush`.
+        """Append one line, without its newline; it may stay in memory until :meth:`flush`.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
             UsageError: ``line`` holds a newline, or the file is closed.
         """
         if b"\n" in line:
@@ -98,10 +95,10 @@ class LineFile:
             self.flush()
 
     def flush(self, *, durable: bool = False) -> None:
-        """Hand all lines to the operating system; ``durable``: and wait until they are on the disk.
+        """Pass all lines to the operating system; with ``durable`` wait until they are on disk.
 
         Raises:
-            RunAbortedError: the disk is full or gone. The file ends with a whole line all the same.
+            RunAbortedError: the disk is full or missing. The file still ends with a whole line.
         """
         if self._failure is not None:
             raise self._failure
@@ -119,10 +116,10 @@ class LineFile:
         self._pending.clear()
 
     def close(self) -> None:
-        """Flush durably and close. Does nothing when closed already; after a failure it only closes.
+        """Flush durably and close; after a failure only close. A second call does nothing.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if self._file.closed:
             return
@@ -136,7 +133,7 @@ class LineFile:
         try:
             self._file.truncate(self._whole)
         except OSError:
-            # A reader refuses the torn last line; there is nothing better to do here.
+            # A reader ignores the incomplete last line.
             return
 
     def __enter__(self) -> Self:
@@ -147,7 +144,7 @@ class LineFile:
 
 
 def disk_failure(path: Path, error: OSError) -> RunAbortedError:
-    """The one-line abort for a write that failed in mid-run."""
+    """Return the abort error for a write that failed."""
     return RunAbortedError(
         f"{path}: cannot be written: {error.strerror or error}"
         " (free disk space or choose another --out; what was written stays)"
@@ -156,10 +153,10 @@ def disk_failure(path: Path, error: OSError) -> RunAbortedError:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Abort with one line if ``path`` cannot be written within.
+    """Abort the run if a write to ``path`` fails inside the context.
 
     Raises:
-        RunAbortedError: the disk is full or gone.
+        RunAbortedError: the disk is full or missing.
     """
     try:
         yield

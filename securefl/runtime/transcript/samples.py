@@ -1,9 +1,9 @@
-"""Vectors in a transcript: a digest of the whole and a few thousand values at fixed places.
+"""Vectors in a transcript: a digest of the whole and up to 4,096 values at fixed positions.
 
-Whole vectors would be tens of gigabytes for a run of published size. The places are the same for all vectors
-of one length in a run, so that sums, differences and statistics can be taken on the samples. Vectors of
-different lengths have few places in common: of a vector with metric words behind the update, the update is
-sampled by itself, at the places of the model. Compare records at common places only.
+Whole vectors would take tens of gigabytes in a run of published size. All vectors of one length in a run
+share their positions, so that sums, differences and statistics can be computed on samples. Vectors of
+different lengths share few positions: an update followed by metric words is therefore sampled separately, at
+the model's positions. Compare records at common positions only.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ _DOMAIN: Final = b"securefl/1 transcript sample positions\n"
 
 @lru_cache(maxsize=64)
 def sample_positions(run: str, length: int) -> I64:
-    """The sampled coordinates of all vectors of this length: i64, ascending, at most 4,096, read-only.
+    """Return the sampled coordinates of vectors of this length: i64, ascending, at most 4,096, read-only.
 
-    All of them for vectors of up to 4,096 coordinates; else drawn without replacement from
-    SHAKE-256(domain || length || run). Anybody can compute them: they hide nothing, and the digest covers
-    the coordinates that are not sampled.
+    All coordinates for vectors of up to 4,096; else drawn without replacement from
+    SHAKE-256(domain || length || run). The positions are public; the digest covers the other coordinates.
     """
     if length <= SAMPLES:
         positions = np.arange(length, dtype=np.int64)
@@ -53,10 +52,10 @@ def record_positions(run: str, length: int, head: int | None = None) -> I64:
 
     Args:
         run: the run's id.
-        length: of the recorded vector.
-        head: number of leading coordinates that are sampled as a vector of their own, and so at the same
-            coordinates as every vector of that length. The coordinates behind it are sampled likewise.
-            None, or at least ``length``: there is one part.
+        length: length of the recorded vector.
+        head: number of leading coordinates to sample as a vector of their own, at the positions of every
+            vector
+            of that length; the rest is sampled likewise. None, or at least ``length``: one part.
     """
     if head is None or head >= length:
         return sample_positions(run, length)
@@ -68,14 +67,14 @@ def record_positions(run: str, length: int, head: int | None = None) -> I64:
 def vector_record(
     vector: npt.NDArray[Any], run: str, lab: LabStore | None = None, head: int | None = None
 ) -> dict[str, JsonValue]:
-    """The transcript's record of a vector: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``.
+    """Return the record of a vector: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``.
 
     Args:
         vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.
-        run: the run's id; it fixes which coordinates are sampled.
-        lab: in the lab, where the whole vector goes as well.
-        head: number of leading coordinates to sample by themselves (:func:`record_positions`): the update in
-            a masked input or a sum with metric words behind it. Recorded if the vector is longer.
+        run: the run's id, which determines the sampled coordinates.
+        lab: in the lab, the store for the whole vector.
+        head: number of leading coordinates to sample separately (:func:`record_positions`): the update in a
+            masked input or sum with metric words. Recorded if the vector is longer.
 
     Raises:
         UsageError: not a vector of numbers.
@@ -101,16 +100,16 @@ def vector_record(
 
 
 class LabStore:
-    """Whole vectors, one ``<digest>.npy`` each, for experiments that need them. Off unless asked for."""
+    """Store of whole vectors for experiments, one ``<digest>.npy`` each. Off by default."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, vector: npt.NDArray[Any]) -> Path:
-        """Store a vector under its digest; storing it twice costs nothing.
+        """Store a vector under its digest, once.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         path = self._folder / f"{digest_of(vector).hex()}.npy"
         if path.exists():

@@ -1,8 +1,8 @@
-"""Segments of long transcripts: their names, and which are deleted so that all of them keep to a bound.
+"""Segments of long transcripts: their names, and the choice of segments to delete under a bound.
 
-The segment that is being written is ``<name>.jsonl``, as a transcript of one piece is; former ones are
-``segments/<name>.0001.jsonl`` and so on beside it, where nobody who looks for transcripts takes them for
-others. ``<name>`` is a vantage point, or one with the number of a later start (``p00.2``).
+The current segment is ``<name>.jsonl``, like a transcript of one file; closed ones are
+``segments/<name>.0001.jsonl`` and so on beside it, apart from other transcripts. ``<name>`` is a vantage
+point, or one with the number of a later start (``p00.2``).
 """
 
 import re
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Final
 
 SEGMENTS: Final = "segments"
-"""The folder, beside the transcripts."""
+"""Folder beside the transcripts."""
 SHARE: Final = 8
-"""A segment is closed once it has this part of the bound, so that what is deleted at a time is as much."""
+"""Inverse of the part of the bound at which a segment is closed."""
 _SUFFIX: Final = ".jsonl"
 _FORMER: Final = re.compile(r"(?P<name>.+)\.(?P<number>\d{4,})\.jsonl")
 
 
 def former_path(path: Path, number: int) -> Path:
-    """The place of segment ``number`` (from 1) of the transcript at ``path`` once it is closed."""
+    """Return the path of segment ``number`` (from 1) of the transcript at ``path`` once closed."""
     return path.parent / SEGMENTS / f"{path.stem}.{number:04d}{_SUFFIX}"
 
 
 def former_segments(path: Path) -> tuple[tuple[int, Path], ...]:
-    """Closed segments that are there of the transcript at ``path``, with their numbers, ascending."""
+    """Return the existing closed segments of the transcript at ``path``, with their numbers, ascending."""
     found = []
     for file in (path.parent / SEGMENTS).glob(f"{path.stem}.*{_SUFFIX}"):
         named = _FORMER.fullmatch(file.name)
@@ -33,13 +33,13 @@ def former_segments(path: Path) -> tuple[tuple[int, Path], ...]:
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """All files that are there of the transcript at ``path``, in order."""
+    """Return all existing files of the transcript at ``path``, in order."""
     former = tuple(file for _, file in former_segments(path))
     return (*former, path) if path.exists() else former
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
-    """All transcripts of a folder, empty ones, too: vantage points, later starts with a number."""
+    """Return names of all transcripts of a folder, empty ones and later starts included."""
     names = {path.stem for path in folder.glob(f"*{_SUFFIX}")}
     former = map(_FORMER.fullmatch, (path.name for path in (folder / SEGMENTS).glob(f"*{_SUFFIX}")))
     names.update(named["name"] for named in former if named is not None)
@@ -47,23 +47,23 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether there is a transcript at ``path``, or what a process that was killed left of one."""
+    """Return True if there is a transcript at ``path``, or a remnant of a killed process."""
     return path.exists() or bool(former_segments(path))
 
 
 def start_of(name: str) -> tuple[str, int]:
-    """Vantage point, and which start of its process it is."""
+    """Return the vantage point and the number of its process start."""
     vantage, _, number = name.partition(".")
     return vantage, int(number) if number.isdecimal() else 1
 
 
 def beyond(path: Path, bound: int) -> tuple[Path, ...]:
-    """What is to be deleted so that what a vantage point wrote before ``path`` holds ``bound`` bytes at most.
+    """Return the files to delete so that a vantage point's files before ``path`` hold ``bound`` bytes.
 
     The oldest come first, those of earlier starts before all others.
 
     Raises:
-        OSError: a file cannot be looked at.
+        OSError: a file cannot be examined.
     """
     vantage = start_of(path.stem)[0]
     starts = sorted((name for name in names_in(path.parent) if start_of(name)[0] == vantage), key=start_of)
