@@ -71,8 +71,7 @@ class Update(_Entry, tag="update", frozen=True, kw_only=True):
     """Seed of the atoms in which they were sent; empty if none."""
     drawn: _Rows = msgspec.field(default_factory=dict)
     """Clusters of the round by model digest: members by index in the run's roster. Each may be open unless a
-    :class:`Sums` or :class:`ClosedClusters` entry resolves it. Empty in earlier versions.
-    """
+    :class:`Sums` or :class:`ClosedClusters` entry resolves it. Empty in earlier versions."""
     silent: int = -1
     """Maximum number of members without a statement in a cluster that stays closed."""
 

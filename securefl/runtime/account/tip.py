@@ -1,7 +1,7 @@
 """Tip of an account: its length and last hash, kept on the machine apart from the account.
 
-The tip detects an account that was rolled back or copied from another machine. It cannot detect a rollback
-of the whole machine.
+The tip detects an account that was rolled back or copied from another machine. It cannot detect a rollback of
+the whole machine.
 
 The module also finds the mounts of a party's account and state folder, which must outlive containers and
 reboots.

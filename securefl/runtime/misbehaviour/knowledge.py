@@ -17,8 +17,7 @@ class Knowledge:
 
     Args:
         updates: trained updates, f64 ``(d,)``, all of one length: of the coalition's members, or of all
-            honest
-            parties. Members that fail, or drop out before they submit, are missing.
+            honest parties. Members that fail, or drop out before they submit, are missing.
     """
 
     def __init__(self, updates: Mapping[PartyId, F64]) -> None:

@@ -165,8 +165,7 @@ class _Bare(_Shown):
     """Seam that omits all components of removable noise that are never subtracted from the sum.
 
     A component that is subtracted must be present: otherwise it remains with the opposite sign. Components
-    for
-    dropouts after the masked input therefore stay in the sum.
+    for dropouts after the masked input therefore stay in the sum.
     """
 
     def __call__(self, certain: int, round_: int) -> int:

@@ -2,8 +2,8 @@
 
 A line is a canonical JSON object: ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds, if
 any), ``prev`` (hash of the line before, 64 hex digits; zeros in the first) and ``hash``, the SHA-256 of
-domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header`` and names
-the run; a complete transcript ends with kind ``end``. The last hash detects alterations, omissions and
+domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header`` and names the
+run; a complete transcript ends with kind ``end``. The last hash detects alterations, omissions and
 reordering; it does not prove that the writer was honest.
 
 A long transcript may span several files (:mod:`securefl.runtime.transcript.segments`). The first line of a
@@ -41,9 +41,8 @@ class TranscriptWriter:
         path: a new file; its folder is created.
         header: at least ``run``, the run's id.
         bound: maximum bytes of this vantage point's transcripts, earlier starts included: the oldest rounds
-            are
-            deleted. None for no bound. No round is split, and the last whole one stays: rounds longer than an
-            eighth of the bound may exceed it.
+            are deleted. None for no bound. No round is split, and the last whole one stays: rounds longer
+            than an eighth of the bound may exceed it.
 
     Raises:
         ConfigError: the file exists or cannot be created.
@@ -263,8 +262,7 @@ def read_transcript(path: Path) -> Transcript:
     """Read and verify all segments of a transcript.
 
     A killed writer leaves no end or an incomplete last line; neither is an error, nor are missing segments.
-    See
-    :attr:`Transcript.complete`, :attr:`Transcript.torn`, :attr:`Transcript.first` and
+    See :attr:`Transcript.complete`, :attr:`Transcript.torn`, :attr:`Transcript.first` and
     :attr:`Transcript.apart`.
 
     Raises:

@@ -29,8 +29,8 @@ _DOMAIN: Final = b"securefl/1 transcript sample positions\n"
 def sample_positions(run: str, length: int) -> I64:
     """Return the sampled coordinates of vectors of this length: i64, ascending, at most 4,096, read-only.
 
-    All coordinates for vectors of up to 4,096; else drawn without replacement from
-    SHAKE-256(domain || length || run). The positions are public; the digest covers the other coordinates.
+    All coordinates for vectors of up to 4,096; else drawn without replacement from SHAKE-256(domain || length
+    || run). The positions are public; the digest covers the other coordinates.
     """
     if length <= SAMPLES:
         positions = np.arange(length, dtype=np.int64)
@@ -54,8 +54,7 @@ def record_positions(run: str, length: int, head: int | None = None) -> I64:
         run: the run's id.
         length: length of the recorded vector.
         head: number of leading coordinates to sample as a vector of their own, at the positions of every
-            vector
-            of that length; the rest is sampled likewise. None, or at least ``length``: one part.
+            vector of that length; the rest is sampled likewise. None, or at least ``length``: one part.
     """
     if head is None or head >= length:
         return sample_positions(run, length)

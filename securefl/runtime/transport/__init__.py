@@ -1,4 +1,4 @@
-"""Moving frames: in memory and over MQTT, and the brokers."""
+"""Transport of frames in memory and over MQTT, and local brokers."""
 
 import lazy_loader
 

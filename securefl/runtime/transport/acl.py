@@ -1,11 +1,11 @@
-"""Access rules of topics, for reading and writing: one table, for mosquitto and for the embedded broker.
+"""Access rules of topics, one table for mosquitto and for the embedded broker.
 
-The broker is untrusted, so these rules protect nothing that matters for privacy or correctness (signatures
-and sealing do that). They keep an honest broker's traffic orderly: a party cannot flood another's topics, and
-a last will cannot be forged. A user is the common name of the client certificate.
+The broker is untrusted: privacy and correctness rest on signatures and sealing, not on these rules. They stop
+a party from flooding another's topics or forging a last will at an honest broker. A user is the common name
+of the client certificate.
 
-The topics are those of `securefl.protocol.wire.topics`, plus ``peer/<to>/<from>`` for protocols in which
-parties talk to each other directly.
+Topics are those of `securefl.protocol.wire.topics`, plus ``peer/<to>/<from>`` for direct messages between
+parties.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ from securefl.runtime.transport.base import topic_matches
 Access = Literal["read", "write", "readwrite"]
 
 OBSERVER = "observer"
-"""The user that may read everything and write nothing but its own probe and status."""
+"""User that may read all topics and write only its own probe and status."""
 
 _ROOT = "sfl/1/+"
 
 
 class AccessRule(NamedTuple):
-    """``user`` None stands for everybody; ``%u`` in the filter is the user's own name."""
+    """Rule of one user; ``user`` None means every user, ``%u`` in the filter is the user's name."""
 
     user: str | None
     access: Access
@@ -52,13 +52,13 @@ BRIDGED = (
     ("read", f"{_ROOT}/down/+"),
     ("readwrite", f"{_ROOT}/peer/{SERVER}/{SERVER}"),
 )
-"""What a bridge from a broker of parties passes on, at the broker where the server is."""
+"""Access of a bridge from a broker of parties, at the server's broker."""
 
 
 def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
-    """The rules as a mosquitto ``acl_file`` (mosquitto.conf(5)); what no rule grants is denied.
+    """Return the rules as a mosquitto ``acl_file`` (mosquitto.conf(5)), which denies by default.
 
-    ``bridges`` are users that are brokers themselves, and speak for all of their parties.
+    ``bridges`` are users that are brokers and act for all of their parties.
     """
     lines = [f"pattern {rule.access} {rule.topic_filter}" for rule in RULES if rule.user is None]
     for user in dict.fromkeys(rule.user for rule in RULES if rule.user is not None):
@@ -70,7 +70,7 @@ def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
 
 
 def permits(user: str, access: Literal["read", "write"], topic: str) -> bool:
-    """Whether ``user`` may read or write ``topic`` (a topic, not a filter)."""
+    """Return True if ``user`` may read or write ``topic`` (a topic, not a filter)."""
     if not user or set(user) & set("+#/"):
         return False
     return any(

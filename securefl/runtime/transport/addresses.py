@@ -1,14 +1,13 @@
-"""Addresses of brokers: one, or several of which a process uses the first that takes it.
+"""Addresses of brokers, in the order in which a process tries them.
 
-Several brokers of a run need not know of each other. What one of them keeps (sessions, frames under way,
-retained frames) is lost to a process that goes on at another one, and is sent again there.
+Brokers of a run need not share state. Sessions, queued frames and retained frames of one broker are lost to a
+process that moves to another, and are sent again there.
 
-MQTT client ids that belong to the credentials of their connection.
-
-A broker ends the connection of a client when another one takes its id. mosquitto takes any id from any
-certificate, so that ids which all know (``RUN-server``) would let every party end the server's connection.
-Here an id goes on with a code that only the holder of the connection's private key, or password, can compute.
-It is the same after a restart, so that the broker finds the session, and differs by run and connection.
+MQTT client ids are bound to the credentials of their connection. A broker closes a client's connection when
+another client takes its id, and mosquitto accepts any id from any certificate: with a predictable id
+(``RUN-server``) every party could disconnect the server. The id therefore ends with a code that requires the
+connection's private key or password. It is stable over restarts, so that the broker finds the session, and
+differs by run and connection.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _HINT: Final = "; check that it is running, and the host and port"
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Brokers in the order in which they are tried. ``str`` names them all and shows no password."""
+    """Brokers in the order in which they are tried. ``str`` shows no password."""
 
     urls: tuple[base.BrokerUrl, ...]
 
@@ -47,7 +46,7 @@ class Brokers:
         return ", ".join(map(str, self.urls))
 
     def each(self, change: Callable[[base.BrokerUrl], base.BrokerUrl]) -> Brokers:
-        """The same brokers, their addresses changed."""
+        """Return the same brokers with changed addresses."""
         return Brokers(tuple(change(url) for url in self.urls))
 
 
@@ -62,13 +61,13 @@ def parse_brokers(
     password: str | None = None,
     **files: str | os.PathLike[str] | None,
 ) -> Brokers:
-    """Read addresses as :func:`parse_broker_url` reads one, with commas between them.
+    """Parse comma-separated addresses, each as :func:`parse_broker_url` does.
 
-    Files and password count for all of them; a user that only the first names, too. A comma in a URL's own
-    password is written ``%2C``.
+    Files and password apply to all; so does a user name that only the first address has. Write a comma in a
+    URL's password as ``%2C``.
 
     Raises:
-        ConfigError: one of them is no URL, does not fit the files, or stands twice; says which.
+        ConfigError: an address is not a URL, does not fit the files, or is listed twice.
     """
     parts = [part.strip() for part in text.split(",")]
     urls = list[base.BrokerUrl]()
@@ -90,9 +89,9 @@ def parse_brokers(
 
 
 def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
-    """The one error for brokers none of which takes a process: the only one's own, or all in one line.
+    """Return one error for brokers that all failed.
 
-    A refusal if all of them refuse; otherwise whoever is out of reach may come back.
+    A ``ConfigError`` if all refuse this process; otherwise an abort, as unreachable brokers may return.
     """
     errors = tuple(troubles.values())
     if len(errors) == 1:
@@ -117,9 +116,9 @@ _CODE_CHARACTERS: Final = 32
 
 
 def bound_client_id(client_id: str, url: BrokerUrl) -> str:
-    """Return ``client_id`` with the code of the credentials in ``url``; as it is if there are none.
+    """Return ``client_id`` with the code of the credentials in ``url``; unchanged if there are none.
 
-    The result is a secret of the connection: it belongs in no message and no log.
+    The result is a secret of the connection: never log it or show it in a message.
 
     Raises:
         ConfigError: the private key cannot be read.
@@ -142,7 +141,7 @@ def _secret(url: BrokerUrl) -> bytes | None:
                 "name a key file that you may read",
             ) from error
     if url.password:
-        # Slow on purpose: who reads the broker's log sees the id, and could try passwords against it.
+        # Slow on purpose: readers of the broker's log see the id and could test passwords against it.
         salt = _LABEL + (url.username or "").encode()
         return hashlib.scrypt(url.password.encode(), salt=salt, n=2**14, r=8, p=1)
     return None

@@ -1,18 +1,16 @@
-"""The transport port: frames moved by four methods, at least once, without meaning.
+"""Transport protocol: four methods that move opaque frames between topics, at least once.
 
-A transport carries opaque bytes between topics. It neither signs, checks nor orders beyond what is said here:
+A transport neither signs nor checks frames.
 
-- **At least once.** ``publish`` returns when the other side of the hop has taken responsibility (MQTT:
-  PUBACK at QoS 1). A frame may arrive more than once, and after a reconnect out of order: receivers
-  de-duplicate by ``(sender, seq)``. Between two reconnects, frames of one publisher to one topic arrive in
-  publishing order.
-- **Untrusted.** Whatever ``receive`` returns may be forged, replayed or from an earlier run.
-- **Endings.** After ``close`` every call, also one that already waits, raises `TransportClosedError`. If the
-  far side stays out of reach, every call raises `RunAbortedError` with one line that names it: the run is
-  over.
+- **At least once.** ``publish`` returns when the other side of the hop has taken responsibility (MQTT: PUBACK
+  at QoS 1). A frame may arrive more than once, and after a reconnect out of order: receivers de-duplicate by
+  ``(sender, seq)``. Between two reconnects, frames of one publisher to one topic arrive in publishing order.
+- **Untrusted.** Received frames may be forged, replayed or from an earlier run.
+- **Endings.** After ``close`` every call, also a pending one, raises `TransportClosedError`. If the far side
+  stays out of reach, every call raises `RunAbortedError`, which names it.
 
 Several tasks may wait in ``publish`` and one in ``receive`` at the same time. Cancelling a ``publish``
-withdraws the frame if it has not left yet; cancelling a ``receive`` loses nothing.
+withdraws a frame that is not yet sent; cancelling a ``receive`` loses nothing.
 """
 
 import os
@@ -31,15 +29,16 @@ class MqttLimits:
 
     ``in_flight`` bounds the frames sent but not acknowledged, ``inbox`` those received but not read; when the
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
-    ``settled`` is how long a connection must stand for its predecessors' failures to be forgotten: without
-    it, two programs with the same client id would push each other out for ever. The first connection is
-    tried once, or for ``first_within``, where somebody knows that there is a broker.
 
-    ``keep_alive`` is how often a silent broker is asked whether it is there; ``silence`` is how long a broker
-    lets this process be silent before it reports it gone, if that is longer.
+    A connection that lasts ``settled`` resets the time of failures: otherwise two programs with the same
+    client id would displace each other for ever. The first connection is tried once, or for ``first_within``
+    if a broker is known to exist.
 
-    Of several brokers one is left for another where nobody is heard: ``found_within`` after it is reached,
-    or ``alone`` after somebody was heard last. After ``asks_after`` one asks, every ``asks_every``.
+    ``keep_alive`` is the interval of pings to a silent broker. ``silence``, if longer, is the time after
+    which a broker reports this process as gone.
+
+    With several brokers, a process moves on if it hears no other process: ``found_within`` after it connects,
+    or ``alone`` after the last frame of another. After ``asks_after`` it asks, every ``asks_every``.
     """
 
     keep_alive: int = 30
@@ -63,26 +62,26 @@ DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
 class TransportClosedError(SecureflError):
-    """The transport was closed, by us or (in memory) by somebody else with the same client id."""
+    """Error of a transport that was closed locally or (in memory) by a client with the same id."""
 
 
 class ArrivedFrame(NamedTuple):
-    """One frame as it arrived."""
+    """One received frame."""
 
     topic: str
     payload: bytes
 
 
 class Link(NamedTuple):
-    """The state of a connection."""
+    """State of a connection."""
 
     up: bool
     kept: bool = False
-    """Whether the far side is known to have kept what it had taken, and what came for us meanwhile."""
+    """True if the far side is known to have kept frames it had taken, and frames for us meanwhile."""
 
 
 class LostFrame(NamedTuple):
-    """A frame that the far side had acknowledged and may have lost."""
+    """Frame that the far side had acknowledged and may have lost."""
 
     topic: str
     payload: bytes
@@ -90,17 +89,17 @@ class LostFrame(NamedTuple):
 
 
 Carriers = Callable[[bytes, int], Iterable[bytes]]
-"""Returns frames, of at most so many bytes, that carry a frame to its receiver in pieces."""
+"""Function that splits a frame into carrier frames of at most the given number of bytes."""
 
 
 class Transport(Protocol):
-    """A connection of one process to everybody else (the module's docstring states the guarantees)."""
+    """Connection of one process to all others (guarantees: the module's docstring)."""
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Hand over one frame; return once it is acknowledged.
+        """Send one frame; return once it is acknowledged.
 
-        With ``retain`` the far side also keeps it, in place of the one that it kept for this topic, and gives
-        it to whoever subscribes later; an empty frame ends that.
+        With ``retain`` the far side keeps the frame for later subscribers, replacing the topic's retained
+        frame; an empty frame clears it.
 
         Raises:
             UsageError: the topic contains a wildcard (our bug).
@@ -110,7 +109,7 @@ class Transport(Protocol):
         ...
 
     async def receive(self) -> ArrivedFrame:
-        """Return the next frame on a subscribed topic, waiting for it without limit.
+        """Return the next frame on a subscribed topic, waiting without limit.
 
         Raises:
             TransportClosedError: the transport is closed.
@@ -124,26 +123,24 @@ class Transport(Protocol):
         lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
         carriers: Carriers | None = None,
     ) -> None:
-        """Have ``told`` called whenever the connection breaks or stands again, subscriptions renewed.
+        """Set the one watcher: ``told`` is called when the connection breaks, and when it is restored.
 
-        If it is down at the moment, that is told at once. There is one watcher at a time.
+        If it is down now, ``told`` is called at once. A restored connection has its subscriptions renewed.
 
-        Where it stands again, ``lost`` is asked for the frames that the far side had acknowledged and may
-        have lost, given whether it is known to have kept them. They are sent in their order, before all that
-        waits to be sent.
+        On restoration, ``lost`` receives True if the far side is known to have kept acknowledged frames, and
+        returns those that may be lost. They are sent in order, before all pending frames.
 
-        ``carriers`` is asked for the frames that carry one that is larger than the far side takes over this
-        connection. They are sent in its place.
+        ``carriers`` splits a frame that is larger than the far side accepts over this connection.
         """
         ...
 
     async def close(self) -> None:
-        """Leave on purpose: no last will, no task left behind. Calling it again does nothing."""
+        """Disconnect without last will or remaining tasks. A second call does nothing."""
         ...
 
 
 def topic_matches(topic_filter: str, topic: str) -> bool:
-    """Whether a filter covers a topic: ``+`` is one level, a final ``#`` any number (MQTT 3.1.1, 4.7)."""
+    """Return True if a filter covers a topic: ``+`` is one level, final ``#`` any number (MQTT 3.1.1, 4.7)."""
     wanted, have = topic_filter.split("/"), topic.split("/")
     if have[0].startswith("$") and wanted[0] in {"+", "#"}:
         return False
@@ -156,7 +153,7 @@ def topic_matches(topic_filter: str, topic: str) -> bool:
 
 
 def check_topic(topic: str) -> None:
-    """Refuse what cannot be published to.
+    """Refuse a topic that cannot be published to.
 
     Raises:
         UsageError: the topic is empty, has a wildcard or a NUL, or is longer than MQTT allows.
@@ -166,7 +163,7 @@ def check_topic(topic: str) -> None:
 
 
 def check_filter(topic_filter: str) -> None:
-    """Refuse what cannot be subscribed to.
+    """Refuse an invalid topic filter.
 
     Raises:
         UsageError: a wildcard shares its level, or ``#`` is not the last level.
@@ -185,7 +182,7 @@ def check_filter(topic_filter: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrl:
-    """The address of a broker and the user's name. ``repr`` and ``str`` show no password.
+    """Address and credentials of a broker. ``repr`` and ``str`` show no password.
 
     ``ca_file`` is the authority that signed the broker's certificate (None with ``mqtts``: the system's);
     ``cert_file`` and ``key_file`` identify this client. All are PEM.
@@ -202,7 +199,7 @@ class BrokerUrl:
 
     @property
     def tls(self) -> bool:
-        """Whether the connection is encrypted and the broker authenticated."""
+        """True if the connection is encrypted and the broker authenticated."""
         return self.scheme == "mqtts"
 
     def __str__(self) -> str:
@@ -221,9 +218,10 @@ def parse_broker_url(
     field: str = "broker",
     **files: str | os.PathLike[str] | None,
 ) -> BrokerUrl:
-    """Read ``mqtt://host[:port]`` or ``mqtts://host[:port]`` (1883 and 8883 if no port is given).
+    """Parse ``mqtt://host[:port]`` or ``mqtts://host[:port]`` (default ports 1883 and 8883).
 
-    ``user:password@`` in the URL is accepted, the arguments win. ``field`` is what an error calls the value.
+    ``user:password@`` in the URL is accepted, the arguments take precedence. ``field`` names the value in
+    errors.
 
     Raises:
         ConfigError: anything else, or TLS files that are missing, incomplete or given without ``mqtts``.
@@ -264,7 +262,7 @@ def parse_broker_url(
 
 
 def _tls_files(paths: dict[str, Path], url: SplitResult, field: str) -> dict[str, Path]:
-    """``paths`` if they exist, belong together and fit the scheme."""
+    """Return ``paths`` if they exist, belong together and fit the scheme."""
     if paths and url.scheme != "mqtts":
         raise ConfigError(field, f"{', '.join(paths)} needs TLS, but the URL is mqtt://", "write mqtts://")
     if ("cert_file" in paths) != ("key_file" in paths):

@@ -1,8 +1,7 @@
-"""Start a broker on this machine for as long as this process lives.
+"""Local broker processes, which end with this process.
 
-Both kinds listen on 127.0.0.1 only, keep nothing on disk, and are ended by the kernel if this process dies
-without a word (Linux). That signal is tied to the *thread* that starts the broker: start it from one that
-lives as long as the broker shall.
+Both kinds listen on 127.0.0.1 only and keep nothing on disk. The kernel ends them if this process dies
+(Linux). That signal is tied to the *thread* that starts the broker: start it from a long-lived thread.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from securefl.runtime.transport.local_tls import LocalTls
 
 BrokerKind = Literal["mosquitto", "embedded"]
 BrokerWish = Literal["auto", "mosquitto", "embedded"]
-"""What a user may ask for; ``auto`` takes mosquitto if it is installed."""
+"""Broker kinds that a user may choose; ``auto`` takes mosquitto if it is installed."""
 
 _START_WITHIN = 20.0
 _STOP_WITHIN = 5.0
@@ -36,7 +35,7 @@ _CONNACK = 0x20
 
 
 def find_mosquitto() -> str | None:
-    """Return the path of the mosquitto program; sbin counts although it is often not on a user's PATH."""
+    """Return the path of mosquitto, also from sbin, which is often not on a user's PATH."""
     return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -44,7 +43,7 @@ def broker_wish(text: str, option: str) -> BrokerWish:
     """Return ``text`` as a kind of broker.
 
     Raises:
-        ConfigError: it is none; ``option`` is named.
+        ConfigError: unknown kind; names ``option``.
     """
     for wish in get_args(BrokerWish):
         if text == wish:
@@ -53,10 +52,10 @@ def broker_wish(text: str, option: str) -> BrokerWish:
 
 
 def choose_broker(wish: BrokerWish) -> BrokerKind:
-    """Return which broker to start: ``auto`` takes mosquitto if it is installed, else the embedded one.
+    """Return the broker to start: ``auto`` takes mosquitto if it is installed, else the embedded one.
 
     Raises:
-        ConfigError: the wanted one, or any, is not installed.
+        ConfigError: the chosen one, or any, is not installed.
     """
     if wish in {"auto", "mosquitto"} and find_mosquitto() is not None:
         return "mosquitto"
@@ -69,7 +68,7 @@ def choose_broker(wish: BrokerWish) -> BrokerKind:
 
 
 class RunningBroker:
-    """A broker process of ours. As a context manager it stops the broker on leaving."""
+    """Broker process that this process started; as a context manager it stops the broker on exit."""
 
     def __init__(self, kind: BrokerKind, url: BrokerUrl, process: subprocess.Popen[bytes], log: Path) -> None:
         self.kind: BrokerKind = kind
@@ -79,16 +78,16 @@ class RunningBroker:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether the process is alive."""
+        """True if the process is alive."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the process, forcibly if it does not end within 5 seconds. Stopping twice does nothing."""
+        """Terminate the process, and kill it after 5 seconds. A second call does nothing."""
         if self.running:
             self._process.terminate()
         try:
@@ -105,9 +104,9 @@ class RunningBroker:
 
 
 QUEUE_BYTES: Final = 1 << 30
-"""Most bytes that mosquitto keeps for one client that is away or slow. Without a limit one party fills the
-machine's memory while the server is away. It is several times what all parties send in a round, since frames
-beyond it are dropped, whoever sent them."""
+"""Maximum bytes that mosquitto keeps for one client that is away or slow: without a limit one party fills the
+machine's memory while the server is away. Several times the traffic of a round, since mosquitto drops frames
+beyond it."""
 
 
 def start_mosquitto(
@@ -177,7 +176,7 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "persistence false",
         "sys_interval 0",
         "set_tcp_nodelay true",
-        # By bytes, not by messages: beyond a limit mosquitto drops frames in silence.
+        # By bytes, not by messages: mosquitto silently drops frames beyond a limit.
         "max_queued_messages 0",
         f"max_queued_bytes {QUEUE_BYTES}",
         "max_inflight_messages 32",
@@ -186,7 +185,7 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "log_type warning",
         "log_type notice",
         "log_timestamp_format %Y-%m-%dT%H:%M:%S",
-        # Started by root it would become another user, who cannot read the keys.
+        # Started by root, mosquitto would change to a user who cannot read the keys.
         *(["user root"] if os.geteuid() == 0 else []),
         f"listener {port} 127.0.0.1",
     ]
@@ -208,7 +207,7 @@ def _start(
     kind: BrokerKind, command: Callable[[int], list[str]], log: Path, port: int, tls: LocalTls | None
 ) -> RunningBroker:
     reason = ""
-    # Another program may take a free port between our look and the broker's bind.
+    # Another program may take a free port between this check and the broker's bind.
     for _ in range(_ATTEMPTS if port == 0 else 1):
         chosen = _bindable(port)
         with log.open("ab") as output:
@@ -218,7 +217,7 @@ def _start(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C is for us: the parties still say good-bye to the broker.
+                # Ctrl-C is for this process: parties still disconnect from the broker.
                 start_new_session=True,
             )
         url = BrokerUrl("mqtts" if tls else "mqtt", "127.0.0.1", chosen, tls.ca_file if tls else None)
@@ -246,7 +245,7 @@ def _bindable(port: int) -> int:
 
 
 def _answers(broker: RunningBroker, *, hello: bool) -> bool:
-    """Whether the broker accepts a connection (without TLS: speaks MQTT on it) before time is up."""
+    """Return True if the broker accepts a connection in time (without TLS: answers MQTT on it)."""
     deadline = time.monotonic() + _START_WITHIN
     while broker.running and time.monotonic() < deadline:
         address = (broker.url.host, broker.url.port)

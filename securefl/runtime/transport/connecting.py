@@ -1,17 +1,17 @@
-"""One connection to a broker, and what went wrong with it in one line.
+"""Connection to one broker, and one-line errors for its failures.
 
-`Connection` is aiomqtt's client with its rough edges filed off. Each point below was read in aiomqtt 2.5 and
-paho-mqtt 2.1; all private names that securefl touches are in this file:
+`Connection` is aiomqtt's client with workarounds, each found by reading aiomqtt 2.5 and paho-mqtt 2.1. All
+private names that securefl touches are in this file:
 
-- A connection that ends before CONNACK (TLS 1.3 tells the client only after the handshake that its
-  certificate is refused) would wait for the time limit; here it fails at once.
-- A connection that ends in the same turn of the loop in which it was accepted would be taken for a standing
-  one for ever, because aiomqtt resets its state after the wait; here the loss is remembered.
+- A connection that ends before CONNACK (TLS 1.3 reports a refused client certificate only after the
+  handshake) would wait for the time limit; here it fails at once.
+- aiomqtt resets its state after the wait, so a connection that ends in the loop turn of its acceptance would
+  stand for ever; here the loss is remembered.
 - aiomqtt acknowledges a frame when it enters its queue, and drops it if that queue is full. Acknowledging by
-  hand lets the broker hold back what we have no room for, and send again what we never took.
-- A writer is registered in the loop's next turn, when its socket may be closed; here that is looked at.
-- ``connect`` blocks in a thread that cannot be interrupted; a cancelled opening is waited for and undone.
-- The housekeeping task is awaited on leaving, so that an event loop can end without a warning.
+  hand lets the broker hold back and resend frames.
+- A writer is registered in the loop's next turn, when its socket may be closed; here that is checked.
+- ``connect`` blocks in a thread that cannot be interrupted; a cancelled ``open`` waits for it and undoes it.
+- The housekeeping task is awaited on exit, so that an event loop can end without a warning.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ _LONGEST_SILENCE = 65_535
 _REFUSED = 0x80
 
 _LOG = logging.getLogger("securefl.runtime.transport.aiomqtt")
-# Everything paho and aiomqtt say is either raised as well or noise about a connection that we reopen.
+# Messages of paho and aiomqtt are also raised, or are noise about a connection that is reopened.
 _LOG.setLevel(logging.CRITICAL)
 
 
 class Connection(aiomqtt.Client):
     """aiomqtt's client for one connection; open it with `open`, end it with `end`.
 
-    The broker knows the client by an id that belongs to its credentials as well (:func:`bound_client_id`).
-    ``silence`` seconds, if more than ``keep_alive``, are announced to the broker in place of these.
-    ``forget`` makes the broker drop what it kept for an earlier program of this client id.
+    The client id is bound to the credentials (:func:`bound_client_id`). ``silence`` seconds, if more than
+    ``keep_alive``, are announced to the broker instead. ``forget`` drops the broker's session of this client
+    id.
     """
 
     def __init__(
@@ -79,20 +79,20 @@ class Connection(aiomqtt.Client):
         self._asks_after = limits.keep_alive
         self._hung_up = False
         self.session_present = False
-        """Whether the broker had kept something for this client id."""
+        """True if the broker had a session of this client id."""
         self._client.manual_ack_set(on=True)
 
     async def open(self) -> None:
-        """Connect and wait for the broker's consent.
+        """Connect and wait for the broker's CONNACK.
 
         Raises:
-            aiomqtt.MqttError: it did not work; `explain` turns it into one line.
+            aiomqtt.MqttError: the connection failed; see `explain`.
         """
         opening = asyncio.ensure_future(self.__aenter__())
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread ends by paho's own limit of 5 seconds at the latest; do not wait for CONNACK as well.
+            # The thread ends within paho's own limit of 5 seconds; do not wait for CONNACK as well.
             if not self._connected.done():
                 self._connected.set_exception(aiomqtt.MqttError("cancelled"))
             with contextlib.suppress(aiomqtt.MqttError):
@@ -105,7 +105,7 @@ class Connection(aiomqtt.Client):
         if self._hung_up:
             await self._abandon()
             raise aiomqtt.MqttError("the connection was lost at once")
-        # paho has one number for the silence that it announces to the broker and for its own questions.
+        # paho has one number for the keep-alive that it announces and for its own pings.
         self._client._keepalive = self._asks_after
 
     async def subscribe_all(self, filters: tuple[str, ...]) -> None:
@@ -138,7 +138,7 @@ class Connection(aiomqtt.Client):
             await asyncio.gather(leaving, return_exceptions=True)
 
     async def end(self, within: float) -> None:
-        """Say good-bye if the connection still stands, for ``within`` seconds at most, and leave nothing."""
+        """Disconnect, within ``within`` seconds, and release all resources."""
         try:
             async with asyncio.timeout(within):
                 await self.__aexit__(None, None, None)
@@ -151,17 +151,17 @@ class Connection(aiomqtt.Client):
         """Wait until the connection ends.
 
         Raises:
-            aiomqtt.MqttError: always; this is how a group of tasks learns it.
+            aiomqtt.MqttError: always, to end a group of tasks.
         """
         await asyncio.wait([self._disconnected])
         raise aiomqtt.MqttError("the connection was lost")
 
     def leftovers(self) -> list[aiomqtt.Message]:
-        """Take the frames that had arrived when the connection ended."""
+        """Return the frames that had arrived when the connection ended."""
         return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
     def acknowledge(self, message: aiomqtt.Message) -> None:
-        """Tell the broker that we took this frame."""
+        """Acknowledge a frame to the broker."""
         self._client.ack(message.mid, message.qos)
 
     def _on_connect(
@@ -178,7 +178,7 @@ class Connection(aiomqtt.Client):
             self._connected.set_exception(aiomqtt.MqttError("the broker closed the connection"))
             return
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
-        # aiomqtt may throw this future away unread, or whoever was saying good-bye was cancelled with it.
+        # aiomqtt may discard this future unread, or its reader was cancelled.
         if self._disconnected.done() and not self._disconnected.cancelled():
             self._disconnected.exception()
 
@@ -218,10 +218,10 @@ class Connection(aiomqtt.Client):
 
 
 def tls_context(url: BrokerUrl) -> ssl.SSLContext:
-    """TLS 1.2 or later, host name checked, with the client's certificate if there is one.
+    """Return a context of TLS 1.2 or later, host name checked, with the client's certificate if any.
 
     Raises:
-        ConfigError: a file is not what it is said to be.
+        ConfigError: a file is not a valid certificate or key.
     """
     try:
         context = ssl.create_default_context(cafile=url.ca_file)
@@ -238,12 +238,12 @@ def tls_context(url: BrokerUrl) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Stand in for OpenSSL's prompt: a key that needs a password is refused, not asked for."""
+    """Replace OpenSSL's prompt: a key that needs a password is refused."""
     return ""
 
 
 def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
-    """Say in one line why a connection failed, and what to do about it."""
+    """Return a one-line error for a failed connection, with a remedy."""
     if isinstance(error, aiomqtt.MqttCodeError):
         code = error.rc.value if isinstance(error.rc, ReasonCode) else error.rc
         if code in _BAD_USER | _NOT_AUTHORISED:
@@ -261,12 +261,12 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
 
 
 def hung_up(error: aiomqtt.MqttError) -> bool:
-    """Whether the other side closed the connection without an answer: it refuses us, or it was ending."""
+    """Return True if the broker closed the connection unanswered: it refuses this client, or was ending."""
     return "closed the connection" in str(error)
 
 
 def was_down(error: aiomqtt.MqttError) -> bool:
-    """Whether nobody listened at the address: the broker had ended."""
+    """Return True if no process listened at the address."""
     return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError)
 
 

@@ -1,22 +1,19 @@
-"""The broker for machines without mosquitto: amqtt in a process of its own, for demos and tests.
+"""Embedded broker for machines without mosquitto: amqtt in its own process, for demos and tests.
 
-``python -m securefl.runtime.transport.embedded <settings as JSON>``; `start_embedded` in ``broker.py`` does
-it.
+``python -m securefl.runtime.transport.embedded <settings as JSON>``; see `start_embedded` in ``broker.py``.
 
-Differences from mosquitto that matter: frames that a client received but did not acknowledge are forgotten
-with its connection, nothing is held back for slow readers, and a second program under the same client id
-confuses it. amqtt's defaults are changed where they do not
-fit:
+Unlike mosquitto, it forgets unacknowledged frames with their connection, holds nothing back for slow readers,
+and does not handle a second program under the same client id. Changes to amqtt:
 
 - Its anonymous sessions are not persistent; here every client has a user name.
-- It asks for client certificates without insisting on them; here they are required, and the certificate's
-  common name is the user. A session continues only under the user that began it.
-- A clean session outlives its connection for up to a second, and a lasting one that begins meanwhile would
-  be that one: nothing would be kept for it. Here it begins anew (MQTT 3.1.1, 3.1.2.4).
-- It iterates over the table of subscriptions across awaits; a subscription that somebody makes meanwhile
-  ended another client's connection, or kept a frame from those further down. Here it goes through a copy.
-- When a client comes back before the broker has missed it, the end of its old connection would end its
-  session, too: the new connection stood, and nothing more was sent over it.
+- It does not insist on client certificates; here they are required, and the certificate's common name is the
+  user. A session continues only under its first user.
+- A clean session outlives its connection for up to a second, and amqtt would reuse it for a persistent one,
+  which then keeps nothing. Here the session begins anew (MQTT 3.1.1, 3.1.2.4).
+- It iterates over the subscription table across awaits; a concurrent subscription ended another client's
+  connection or withheld a frame. Here it iterates over a copy.
+- When a client reconnects before the broker notices the loss, the end of its old connection would end the
+  session of the new one.
 - It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
 - No ``$SYS`` topics, no packet log.
 """
@@ -40,20 +37,20 @@ _EXTRA_KEEP_ALIVE = 15
 
 
 class Welcome(BaseAuthPlugin):  # type: ignore[misc] # amqtt is untyped
-    """Accepts everybody that the listener let in."""
+    """Authentication that accepts every session: TLS has authenticated the client."""
 
     async def authenticate(self, *, session: Any) -> bool:
-        """Whether the session may begin: TLS has already checked who it is."""
+        """Return True if there is a session."""
         return session is not None
 
 
 class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
-    """The rules of `securefl.runtime.transport.acl`, for users that are known by their certificate."""
+    """Rules of `securefl.runtime.transport.acl` for users named by their certificate."""
 
     async def topic_filtering(
         self, *, session: Any = None, topic: str | None = None, action: Any = None
     ) -> bool:
-        """Whether a session may publish to or receive from a topic; subscribing is free, as in mosquitto."""
+        """Return True if a session may publish to or receive from a topic; subscribing is always allowed."""
         if session is None or topic is None:
             return False
         if action == Action.SUBSCRIBE:
@@ -62,25 +59,25 @@ class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
 
 
 class Subscriptions(dict[str, list[Any]]):
-    """By filter, (session, QoS) of each subscriber. Whoever goes through it goes through what was there."""
+    """(session, QoS) of each subscriber by filter; iteration uses a snapshot."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self.keys()))
 
     def items(self) -> Any:
-        """All filters and their subscribers, as they are now."""
+        """Return a snapshot of all filters and their subscribers."""
         return [(topic_filter, tuple(self[topic_filter])) for topic_filter in self]
 
 
 class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
-    """amqtt's broker, strict about client certificates."""
+    """amqtt's broker with mandatory client certificates."""
 
     def __init__(self, config: BrokerConfig) -> None:
         super().__init__(config)
         self._owners: dict[str, str] = {}
         self._subscriptions = Subscriptions()
         self._left: set[Any] = set()
-        """Handlers of connections whose session another connection has gone on with."""
+        """Handlers of connections whose session another connection has taken over."""
 
     @staticmethod
     def _create_ssl_context(listener: ListenerConfig) -> ssl.SSLContext:
@@ -101,7 +98,8 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
             raise AMQTTError(f"client id {session.client_id!r} belongs to another user")
         session.username = user
         if session.parent and session.clean_session:
-            # Found by a connection that asks for a lasting session: amqtt would treat it as clean for ever.
+            # Found by a connection that asks for a persistent session: amqtt would treat it as clean for
+            # ever.
             await self._del_all_subscriptions(session)
             session.clear_queues()
             session.clean_session = False

@@ -1,8 +1,7 @@
-"""A throw-away certificate authority for demos and tests on one machine.
+"""Throw-away certificate authority for demos and tests on one machine.
 
-For real deployments use your own authority: here the authority's key is made, used and forgotten in one call,
-and nothing can be added or revoked later. Transport encryption hides traffic from bystanders; the protocol
-does not rely on it.
+Use your own authority for real deployments: here the authority's key is discarded after one call, and nothing
+can be added or revoked later. The protocol does not rely on transport encryption.
 """
 
 import os
@@ -24,7 +23,7 @@ _LIFETIME = timedelta(days=30)
 
 
 class ClientFiles(NamedTuple):
-    """PEM files of one client. With keys in memory ``key_file`` is none on a disk."""
+    """PEM files of one client. With keys in memory ``key_file`` is not on disk."""
 
     cert_file: Path
     key_file: Path
@@ -32,7 +31,7 @@ class ClientFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalTls:
-    """Files of the authority; ``clients``: a party's by its name (its certificate's common name)."""
+    """Files of the authority; ``clients`` by party name (its certificate's common name)."""
 
     ca_file: Path
     server_cert: Path
@@ -42,20 +41,20 @@ class LocalTls:
     """Keys in memory, as file descriptors."""
 
     def close(self) -> None:
-        """Forget keys that are in memory. Files stay."""
+        """Close keys in memory. Files stay."""
         for memory in self._held:
             os.close(memory)
 
 
 def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: bool = False) -> LocalTls:
-    """Make an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
+    """Create an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
 
     All files have mode 0600; ``directory`` is created with mode 0700 if it is missing. The broker's
     certificate is valid for ``localhost``, ``127.0.0.1`` and ``::1`` only.
 
-    With ``keys_in_memory`` private keys are in no file: their paths lead to memory of this process
-    (memfd_create(2)), can be opened by processes of the same user, and end with this process or with
-    :meth:`LocalTls.close`. Linux only; elsewhere they are files.
+    With ``keys_in_memory`` private keys are memory of this process (memfd_create(2)): processes of the same
+    user can open them, until this process or :meth:`LocalTls.close` ends them. Linux only; elsewhere they are
+    files.
 
     Raises:
         UsageError: a name that cannot be a common name or a file name.
@@ -147,7 +146,7 @@ def _certificate_builder(
 
 
 def _remember(name: str, content: bytes) -> int:
-    """The content in a file that has no name in any folder, readable by this user only."""
+    """Write the content to an anonymous file that only this user can read; return its descriptor."""
     memory = os.memfd_create(name)
     os.fchmod(memory, 0o600)
     os.write(memory, content)

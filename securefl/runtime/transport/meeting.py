@@ -1,12 +1,12 @@
-"""Meeting at a broker: of several brokers, a process stays at one where it hears the others.
+"""Choice among several brokers: a process stays at one where it hears other processes.
 
-Brokers that need not know of each other part a run as soon as one process goes on at another one and the rest
-does not. So whoever has several addresses asks, while it hears nobody: unsigned, on the topic of its own
-status, and whoever hears it answers on its own, at most once a second. A party looks for the server; the
-server for anybody. Whoever has no answer goes on to the next broker that takes it. The server stays longer at
-each of them than a party needs for all, so that they meet.
+Brokers that share no state split a run when one process moves to another broker. A process with several
+addresses that hears no other process therefore asks, unsigned, on its own status topic; processes that hear
+it answer on theirs, at most once a second. A party looks for the server, the server for any process. Without
+an answer a process moves to the next broker. The server stays longer at each broker than a party needs for
+all, so that they meet.
 
-A broker can forge an answer and so keep a process where nobody is, as it can drop all that passes it.
+A broker can forge an answer and keep a process isolated, as it can drop all frames.
 """
 
 import asyncio
@@ -26,37 +26,37 @@ WORDS: Final = frozenset({ASKS, ANSWERS})
 
 _ANSWER_EVERY: Final = 1.0
 _SERVER_STAYS: Final = 10.0
-"""Seconds for each broker of the list, and once more: a party needs at most that for one of them."""
+"""Seconds per broker of the list, plus one such period: a party needs at most that for one broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Whom a process wants to meet, and how it asks."""
+    """Processes that a process looks for, and its topic for questions."""
 
     own: str
-    """The topic on which it asks and answers."""
+    """Topic on which this process asks and answers."""
     others: tuple[str, ...]
-    """Filters of the topics on which the others are heard."""
+    """Filters of the topics of the others."""
     nobody: frozenset[str] = frozenset()
-    """Topics of processes that do not count, though the filters cover them."""
+    """Topics that do not count, though the filters cover them."""
     waits: bool = True
-    """Whether it can do nothing without them."""
+    """True if this process can do nothing without the others."""
     answers: bool = True
-    """Whether it is somebody to meet."""
+    """True if this process answers questions."""
 
     def heard_in(self, topic: str) -> bool:
-        """Whether what is published there is from somebody to meet."""
+        """Return True if a topic belongs to a process that counts."""
         return topic not in self.nobody and any(base.topic_matches(wanted, topic) for wanted in self.others)
 
     def patience(self, brokers: int, limits: base.MqttLimits) -> tuple[float, float]:
-        """Seconds after which it looks elsewhere: where it has heard nobody yet, and where it has."""
+        """Return the seconds of silence before moving on: before and after another process was heard."""
         if self.waits:
             return limits.found_within, limits.alone
         return _SERVER_STAYS * (brokers + 1), _SERVER_STAYS * (brokers + 1)
 
 
 def meeting_of(run: RunId, name: PartyId) -> Meeting:
-    """Whom the process ``name`` of a run wants to meet: the server, or, if it is that, anybody."""
+    """Return the search of process ``name``: for the server, or, if it is the server, for any process."""
     status = topics.status(run, SERVER)
     observer = f"{status.removesuffix(SERVER)}{OBSERVER}"
     if name == OBSERVER:
@@ -68,11 +68,11 @@ def meeting_of(run: RunId, name: PartyId) -> Meeting:
 
 
 class Company:
-    """Whether others are heard over one connection.
+    """Record of other processes heard over one connection.
 
     Args:
-        meeting: whom the process wants to meet; None for one that needs nobody.
-        will: what a broker says in the name of a process that is gone.
+        meeting: the processes to look for; None for no search.
+        will: last will that a broker publishes for a process that is gone.
         now: a clock, in seconds.
     """
 
@@ -83,10 +83,10 @@ class Company:
         self._silent_since = now()
         self._answered = -math.inf
         self.met = asyncio.Event()
-        """Somebody has been heard."""
+        """Set once another process was heard."""
 
     def hears(self, frame: base.ArrivedFrame, *, retained: bool) -> bool:
-        """Note who is heard in a frame. Return whether it asks, and is to be answered."""
+        """Record the sender of a frame. Return True if the frame asks and needs an answer."""
         meeting = self._meeting
         if meeting is None or retained or frame.topic == meeting.own or frame.payload == self._will:
             return False
@@ -102,9 +102,9 @@ class Company:
     async def lonely(
         self, brokers: int, limits: base.MqttLimits, publish: Callable[[str, bytes], Awaitable[None]]
     ) -> None:
-        """Return once nobody has been heard for too long; ask meanwhile.
+        """Ask until no process was heard for too long, then return.
 
-        Calling it again begins to wait anew.
+        Each call restarts the wait.
         """
         assert self._meeting is not None  # noqa: S101 - for mypy
         self._silent_since = self._now()

@@ -1,13 +1,13 @@
-"""The largest message that a broker carries, measured for each connection.
+"""Largest message that a broker carries, measured for each connection.
 
-A broker can be restarted with other limits, and each of several brokers has its own: a limit holds for the
-connection for which it was measured. MQTT 3.1.1 has no way to announce it. mosquitto acknowledges a message
-beyond ``message_size_limit`` and drops it in silence (some versions close the connection first); beyond
-``max_packet_size`` it closes the connection, and so it may where access rules forbid the topic.
+A limit holds for one connection: a restarted broker may have other limits, and so may each of several
+brokers. MQTT 3.1.1 cannot announce limits. mosquitto acknowledges a message beyond ``message_size_limit`` and
+silently drops it (some versions close the connection first). Beyond ``max_packet_size`` it closes the
+connection, as it may if access rules forbid the topic.
 
-So a message goes to the client's own topic, with a few bytes behind it: if those come back alone, the broker
-has dropped the message. This takes a connection of its own, beside the one that is measured: the one that the
-broker closes is not the one that the run depends on, and no frame of the run is in its way.
+So a message goes to the client's own topic, followed by a few bytes: if only those return, the broker dropped
+the message. A separate connection is used, so that a close does not affect the run's connection and its
+frames do not wait.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from securefl.runtime.transport import connecting
 from securefl.runtime.transport.base import BrokerUrl
 
 WANTED: Final = 512 * 1024
-"""The largest frame securefl sends, in bytes."""
+"""Largest frame that securefl sends, in bytes."""
 
 SMALLEST: Final = 16 * 1024
-"""The smallest limit securefl can work with, in bytes."""
+"""Smallest limit that securefl can work with, in bytes."""
 
 _FEW: Final = 32
 """Bytes that every broker carries."""
 
 
 class ProbeError(aiomqtt.MqttError):
-    """A broker that carries the connection cannot be measured over another one; ``reason`` is the cause."""
+    """Failure to measure a broker that carries the run's connection; ``reason`` is the cause."""
 
     def __init__(self, reason: SecureflError) -> None:
         super().__init__(str(reason))
@@ -42,20 +42,19 @@ class ProbeError(aiomqtt.MqttError):
 
 
 OpenProbe = Callable[[], Awaitable[connecting.Connection]]
-"""Opens another connection of this client, with a clean session, to the broker that is measured."""
+"""Function that opens another connection of this client, with a clean session, to the measured broker."""
 
 
 class _Answer(Enum):
     CAME_BACK = "came back"
     DROPPED = "dropped"
     CLOSED = "closed"
-    """The broker closed the connection."""
     SILENT = "silent"
-    """Nothing came back in time."""
+    """No message returned in time."""
 
 
 class _Probe:
-    """A connection for probes, opened when one is due and again after the broker has closed it."""
+    """Connection for probes, opened on demand and again after the broker has closed it."""
 
     def __init__(self, url: BrokerUrl, opening: OpenProbe, topic: str, close_within: float) -> None:
         self._url = url
@@ -84,7 +83,7 @@ class _Probe:
         return answer
 
     async def is_retained(self, within: float) -> bool:
-        """Return False if the broker closes the connection of a client that has it retain a message.
+        """Return False if the broker closes a connection over which it is asked to retain a message.
 
         Raises:
             ProbeError: the broker cannot be reached.
@@ -135,7 +134,7 @@ class _Probe:
 async def _unless_lost(
     connection: connecting.Connection, talk: Awaitable[None], within: float
 ) -> _Answer | None:
-    """Converse over a connection; return why that did not work, or None."""
+    """Run ``talk`` over a connection; return the reason of a failure, or None."""
     talking, losing = asyncio.ensure_future(talk), asyncio.ensure_future(connection.lost())
     try:
         await asyncio.wait({talking, losing}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
@@ -149,12 +148,12 @@ async def _unless_lost(
 
 
 class MessageLimit:
-    """The largest message of one connection. It is measured no further than messages need.
+    """Largest message of one connection, measured only as far as messages need.
 
     Args:
         url: the broker, for errors.
         opening: opens the connection for probes.
-        topic: the client's own, which it may write and read, and no other client writes.
+        topic: the client's own topic, which it may write and read, and no other client writes.
         wanted: the largest message in bytes that the client sends.
         within: seconds for the answer to one probe.
         close_within: seconds for ending a connection.
@@ -179,10 +178,10 @@ class MessageLimit:
         self._measured = False
         self._retains: bool | None = None
         self.carried = 0
-        """The largest message, in bytes, that came back."""
+        """Largest message, in bytes, that returned."""
 
     async def check(self) -> None:
-        """Make sure that the broker carries the smallest frames that securefl can work with.
+        """Check that the broker carries the smallest frames that securefl can work with.
 
         Raises:
             ConfigError: it does not, or it returns nothing at all.
@@ -191,7 +190,7 @@ class MessageLimit:
         async with self._probe() as probe:
             answer = await probe.send(SMALLEST, self._within)
             if answer in {_Answer.CLOSED, _Answer.SILENT}:
-                # Access rules that forbid the topic look the same at every size, a lost connection but once.
+                # Access rules that forbid the topic fail at every size; a lost connection fails once.
                 few = await probe.send(_FEW, self._within)
                 if few is _Answer.CLOSED:
                     few = await probe.send(_FEW, self._within)
@@ -207,9 +206,9 @@ class MessageLimit:
         self.carried = SMALLEST
 
     async def room_for(self, topic: str, size: int) -> int:
-        """Return the size in bytes of the largest frame for this topic, where one of ``size`` bytes is due.
+        """Return the maximum bytes of a frame for this topic, measuring if ``size`` bytes need it.
 
-        A limit of packets counts the topic, too, and that of the frame may be longer than that of the probes.
+        A packet limit includes the topic, which may be longer than the probes' topic.
 
         Raises:
             ProbeError: the broker cannot be reached.
@@ -235,14 +234,14 @@ class MessageLimit:
         return self.carried
 
     async def retains(self) -> bool:
-        """Return False if the broker closes connections over which it is to retain a message.
+        """Return False if the broker closes connections over which it is asked to retain a message.
 
         Raises:
             ProbeError: the broker cannot be reached.
         """
         if self._retains is None:
             async with self._probe() as probe:
-                # The connection may have ended for another reason once.
+                # The connection may have ended once for another reason.
                 self._retains = await probe.is_retained(self._within) or await probe.is_retained(self._within)
         return self._retains
 

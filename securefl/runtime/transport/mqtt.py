@@ -1,18 +1,17 @@
-"""MQTT behind the `Transport` protocol: the only place that knows about brokers at run time.
+"""`Transport` over MQTT: the only module that uses brokers at run time.
 
-Why aiomqtt 2.x: it is asyncio-mqtt under its present name, a maintained asyncio client with a stable API
-(asyncio-mqtt itself breaks on paho-mqtt 2; amqtt's own client drops what was in flight when a connection
-ends; aiomqtt 3 is alpha). What it leaves open is added here: reconnecting, sending again, back-pressure.
+aiomqtt 2.x is asyncio-mqtt under its present name, a maintained asyncio client with a stable API
+(asyncio-mqtt breaks on paho-mqtt 2; amqtt's client drops frames in flight when a connection ends; aiomqtt 3
+is alpha). This module adds reconnecting, resending and back-pressure.
 
-MQTT 3.1.1, QoS 1 in both directions, nothing retained but what the caller says (the end of a run), and a
-persistent session under a fixed client id, so that the broker keeps what arrives while we reconnect. A broker
-that restarts without persistence forgets that session, and another one never had it: subscriptions are
-renewed, and frames sent again on every connection, those that the broker had acknowledged, too. A frame that
-somebody published before we were back is sent again by whoever hears that we are (docs/adr/0032).
+It uses MQTT 3.1.1, QoS 1 in both directions, retained frames only on request (the end of a run), and a
+persistent session under a fixed client id, so that the broker queues frames during a reconnect. A broker that
+restarts without persistence loses that session, and another one never had it: every connection renews
+subscriptions and resends frames, acknowledged ones included (docs/adr/0032).
 
-What a broker can do is measured for each connection, before the first frame that depends on it
-(:mod:`.message_limit`): a frame beyond the limit is sent in carriers, and one to be retained is sent without
-that wish where it would end the connection (docs/adr/0062).
+The broker's limits are measured for each connection before the first frame that depends on them
+(:mod:`.message_limit`): larger frames are sent in carriers, and frames to retain are sent without that flag
+if it would end the connection (docs/adr/0062).
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ _LOG = logs.log_of("runtime.transport")
 _MQTT_LIMIT = 268_435_400
 
 _AT_ONCE = 1.0
-"""Seconds within which a broker that ends a connection is taken for one that does not want it."""
+"""Seconds: a broker that ends a connection sooner does not accept it."""
 _TRIES = 3
-"""First connections that end before they stand: fewer are an accident, as of a broker that is restarted."""
+"""First connections that end before they stand: fewer are an accident, such as a broker restart."""
 
 
 class _MovedError(Exception):
-    """Nobody is heard at this broker, and another one takes us."""
+    """Move to another broker: no process is heard at this one."""
 
 
 class MqttTransport:
-    """One process's connection to the broker; made by `connect`."""
+    """Connection of one process to the broker; created by `connect`."""
 
     def __init__(
         self,
@@ -76,9 +75,9 @@ class MqttTransport:
         self._ended: base.TransportClosedError | RunAbortedError | None = None
         self._reached: reaching.Reached | None = None
         self._next: reaching.Reached | None = None
-        """Where we are about to move."""
+        """Broker to move to."""
         self._met = False
-        """Whether somebody was heard at any of the brokers."""
+        """True if another process was heard at any of the brokers."""
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link = base.Link(up=True)
@@ -87,7 +86,7 @@ class MqttTransport:
         self._lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: ()
         self._carriers: base.Carriers | None = None
         self._outbound: Outbound | None = None
-        """The way out over the present connection, or over the last one."""
+        """Sender over the present or last connection."""
 
     def __repr__(self) -> str:
         return f"MqttTransport({self._client_id!r} at {self._brokers})"
@@ -103,16 +102,18 @@ class MqttTransport:
         meeting: Meeting | None = None,
         probe: str | None = None,
     ) -> MqttTransport:
-        """Connect to the first broker that takes us and subscribe; from here on the connection is kept up.
+        """Connect to the first broker that accepts this client, subscribe, and keep the connection up.
 
-        ``last_will`` (topic, payload) is published by the broker if this process vanishes without ``close``.
-        ``meeting`` says whom it is to meet: it answers them, and of several brokers it stays where they are.
-        ``probe`` is a topic that this client may write and read, and no other client writes. With it the
-        largest message is measured for each connection; without it every broker is taken to carry any.
+        The broker publishes ``last_will`` (topic, payload) if this process vanishes without ``close``.
+        ``meeting`` names the processes to look for: the client answers them and, of several brokers, stays at
+        theirs.
+
+        ``probe`` is a topic that only this client writes and that it may read, for measuring the largest
+        message of each connection; without it no broker has a limit.
 
         Raises:
-            ConfigError: the brokers refuse who we are, or are not who they should be, or carry too little.
-            RunAbortedError: they are out of reach, for as long as the limits say.
+            ConfigError: the brokers refuse this client, cannot be authenticated, or carry too little.
+            RunAbortedError: they are out of reach, for as long as the limits allow.
         """
         for topic_filter in subscriptions:
             base.check_filter(topic_filter)
@@ -128,7 +129,7 @@ class MqttTransport:
         return self
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send one frame and wait for the broker's acknowledgement, over as many connections as it takes."""
+        """Send one frame and wait for its acknowledgement, across reconnects."""
         base.check_topic(topic)
         if len(payload) > _MQTT_LIMIT - len(topic.encode()):
             raise UsageError(
@@ -150,7 +151,7 @@ class MqttTransport:
                 self._unacknowledged.pop(outgoing, None)
 
     async def receive(self) -> base.ArrivedFrame:
-        """Return the next frame; frames that arrived before the broker was lost are still handed out."""
+        """Return the next frame, also frames that arrived before the broker was lost."""
         while not self._inbox:
             self._check_open()
             self._arrived.clear()
@@ -166,7 +167,7 @@ class MqttTransport:
         lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: (),
         carriers: base.Carriers | None = None,
     ) -> None:
-        """Call ``told`` when the connection breaks, and when it stands again with all subscriptions."""
+        """Call ``told`` when the connection breaks, and when it is restored with all subscriptions."""
         self._told = told
         self._lost = lost
         self._carriers = carriers
@@ -174,7 +175,7 @@ class MqttTransport:
             told(self._link)
 
     async def close(self) -> None:
-        """Unsubscribe and disconnect, or just end if the broker is not there."""
+        """Unsubscribe and disconnect, or just stop if the broker is gone."""
         self._end(base.TransportClosedError(f"the connection to {self._reach.url} is closed"))
         self._inbox.clear()
         if self._keeper is not None:
@@ -188,25 +189,24 @@ class MqttTransport:
             await self._leave(reached.connection)
 
     async def _leave(self, connection: Connection) -> None:
-        """End a connection that stands."""
         try:
-            # An empty session stays behind, not one that collects frames nobody will fetch.
+            # Leave an empty session behind, not one that collects frames.
             await connection.unsubscribe_all(self._subscriptions, self._limits.close_within)
         finally:
             await connection.end(self._limits.close_within)
 
     @property
     def connections(self) -> int:
-        """How often a connection was made; more than 1 means that there were reconnects."""
+        """Number of connections made; more than 1 means reconnects."""
         return self._reach.connections
 
     def _check_open(self) -> None:
         if self._ended is not None:
-            # A fresh exception each time: one that is raised twice drags its first traceback along.
+            # A new exception each time: one raised twice carries its first traceback.
             raise type(self._ended)(*self._ended.args)
 
     def _end(self, error: base.TransportClosedError | RunAbortedError) -> None:
-        """Let every present and future call raise ``error``; the first reason stays."""
+        """Let every present and future call raise ``error``; the first error stays."""
         if self._ended is not None:
             return
         self._ended = error
@@ -217,7 +217,7 @@ class MqttTransport:
                 outgoing.done.set_exception(type(error)(*error.args))
 
     async def _keep(self) -> None:
-        """Converse, reconnect, converse, until closed or given up."""
+        """Move frames and reconnect until closed or given up."""
         loop = asyncio.get_running_loop()
         first, tries = loop.time() + self._limits.first_within, 0
         try:
@@ -240,11 +240,11 @@ class MqttTransport:
                 if self._ended is not None:
                     return
                 if self._reached is not None and not self._met:
-                    # Nothing is lost where nobody was, and nobody's patience begins anew.
+                    # No frame is lost without another process, and the time of failures continues.
                     continue
                 now, refused = loop.time(), isinstance(trouble, ConfigError)
                 stood = now - began if was_up or self._link.up else 0.0
-                # A connection that stands is no progress while what waited for it does not get through.
+                # A connection is no progress while pending frames do not get through.
                 carried = self._outbound is not None and self._outbound.acknowledged > 0
                 stuck = refused or (waiting and not carried)
                 if self._troubled_since is None or (stood >= self._limits.settled and not stuck):
@@ -276,7 +276,7 @@ class MqttTransport:
             self._told(link)
 
     async def _converse(self, reached: reaching.Reached) -> SecureflError:
-        """Subscribe and move frames both ways until the connection is lost or left; return why."""
+        """Subscribe and move frames both ways until the connection is lost or left; return the reason."""
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
         limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)
@@ -285,7 +285,7 @@ class MqttTransport:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(connection.lost())
-                # From the start: amqtt answers to nothing before we acknowledged what it kept for us.
+                # From the start: amqtt answers nothing before its queued frames are acknowledged.
                 group.create_task(self._take_in(connection, company, group))
                 await connection.subscribe_all(self._subscriptions)
                 self._check_open()
@@ -294,7 +294,7 @@ class MqttTransport:
                 if self._meeting is not None and len(self._brokers) > 1:
                     group.create_task(self._look_around(connection, company))
                     if self._ready.done() and self._meeting.waits:
-                        # What is sent where they are not is lost.
+                        # Frames sent without other processes at the broker are lost.
                         await company.met.wait()
                 self._stands(kept=reached.kept)
                 self._outbound = Outbound(self._reach.url, connection, limit)
@@ -308,13 +308,13 @@ class MqttTransport:
         except* (_MovedError, aiomqtt.MqttError):
             pass
         trouble = trouble or self._ended_at_once()
-        # The broker may think that these were delivered (amqtt forgets them with the connection).
+        # The broker may count these as delivered (amqtt forgets them with the connection).
         for message in connection.leftovers():
             self._accept(_frame_of(message))
         return trouble
 
     def _ended_at_once(self) -> SecureflError:
-        """Return the probable reason why a connection ended, for a run that meets nothing else."""
+        """Return the probable reason of ended connections, for a run that meets no other error."""
         reason = "the broker ends each connection at once"
         remedy = f"check that no other program uses the client id {self._client_id!r}"
         largest = None if self._outbound is None else self._outbound.largest
@@ -324,13 +324,13 @@ class MqttTransport:
         return RunAbortedError(f"{reason}; {remedy}")
 
     def _stands(self, *, kept: bool) -> None:
-        """Tell that the connection stands, and see to it that what may be lost is sent before all else."""
+        """Report the connection as standing, and queue frames that may be lost before all others."""
         if not self._ready.done():
             self._ready.set_result(None)
             self._link = base.Link(up=True)
             _LOG.info("%s connected to %s", self._client_id, self._reach.url)
             return
-        # Not told of where nobody had been heard anywhere.
+        # Not yet reported if no other process was heard anywhere.
         self._tell(base.Link(up=False))
         self._tell(base.Link(up=True, kept=kept))
         loop = asyncio.get_running_loop()
@@ -343,15 +343,15 @@ class MqttTransport:
     def _sent_again(self, outgoing: OutgoingFrame, done: asyncio.Future[None]) -> None:
         self._unacknowledged.pop(outgoing, None)
         if not done.cancelled():
-            # Nobody waits for it.
+            # Mark the exception as retrieved.
             done.exception()
 
     async def _look_around(self, connection: Connection, company: Company) -> None:
-        """Go to another broker once nobody has been heard at this one for too long.
+        """Find another broker once no process was heard at this one for too long.
 
         Raises:
-            _MovedError: one takes us.
-            RunAbortedError: nobody was met for so long that it is time to give up.
+            _MovedError: another broker accepts this client.
+            RunAbortedError: no process was heard for longer than the patience.
         """
 
         async def publish(topic: str, payload: bytes) -> None:
@@ -381,7 +381,7 @@ class MqttTransport:
     def _accept(self, frame: base.ArrivedFrame) -> None:
         if self._meeting is not None and frame.payload in WORDS:
             return
-        # A session of an earlier run under the same client id may still have other subscriptions.
+        # An earlier run's session under the same client id may still have other subscriptions.
         if any(base.topic_matches(wanted, frame.topic) for wanted in self._subscriptions):
             self._inbox.append(frame)
             self._arrived.set()

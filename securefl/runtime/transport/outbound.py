@@ -1,4 +1,4 @@
-"""The way out over one connection: frames as the broker takes them, whole or in carriers."""
+"""Sender over one connection: whole frames, or carriers of larger ones."""
 
 import asyncio
 import math
@@ -15,26 +15,26 @@ _NO_LIMIT: Final = math.inf
 
 @dataclass(eq=False, slots=True)
 class OutgoingFrame:
-    """A frame that the broker has not acknowledged."""
+    """Frame that the broker has not acknowledged."""
 
     topic: str
     payload: bytes
     retain: bool
     done: asyncio.Future[None]
     again: bool = False
-    """Whether another broker had acknowledged it, or this one before it forgot it."""
+    """True if another broker had acknowledged it, or this one before a restart."""
     carriers: tuple[int, tuple[bytes, ...]] = (0, ())
-    """The frames that carry it, and the limit in bytes that they keep to: the same over each connection that
-    has this limit, so that receivers know copies of them."""
+    """Carrier frames and their limit in bytes: the same over each connection with this limit, so that
+    receivers recognise copies."""
 
 
 class Outbound:
-    """Frames that leave over one connection.
+    """Sender of frames over one connection.
 
     Args:
         url: the broker, for errors.
-        connection: takes the frames.
-        limit: what the broker carries; None if it is taken to carry any message.
+        connection: the connection.
+        limit: the broker's message limit; None for no limit.
     """
 
     def __init__(self, url: base.BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
@@ -43,22 +43,22 @@ class Outbound:
         self._limit = limit
         self._under_way: set[OutgoingFrame] = set()
         self.acknowledged = 0
-        """Frames that the broker has acknowledged."""
+        """Number of frames that the broker has acknowledged."""
 
     @property
     def largest(self) -> int | None:
-        """The size in bytes of the largest frame that is sent and not acknowledged; None if there is none."""
+        """Size in bytes of the largest frame sent but not acknowledged; None if there is none."""
         return max((len(outgoing.payload) for outgoing in self._under_way), default=None)
 
     async def send(
         self, outgoing: OutgoingFrame, carriers: base.Carriers | None, group: asyncio.TaskGroup
     ) -> None:
-        """Start to send a frame, after those before it. Return once the next one may follow.
+        """Start to send a frame; return once the next one may follow.
 
         Args:
             outgoing: the frame.
-            carriers: makes the frames that carry it, if it is too large for the connection.
-            group: where it is sent.
+            carriers: splits a frame that is too large for the connection.
+            group: group of the sending task.
 
         Raises:
             ConfigError: the broker refuses a subscription to the probes.
@@ -81,7 +81,7 @@ class Outbound:
             )
             outgoing.done.set_exception(RunAbortedError(reason))
         else:
-            # What follows waits: frames keep their order, and few carriers exist at a time.
+            # Later frames wait: frames keep their order, and few carriers exist at a time.
             await self._send_carried(outgoing, carriers, int(room))
 
     async def _send_whole(self, outgoing: OutgoingFrame, *, retain: bool) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the brokers of a run before it begins: the largest frame, and whether they retain messages."""
+"""Tests of a run's brokers before it begins: largest frame, retained messages."""
 
 import asyncio
 import dataclasses
@@ -17,7 +17,7 @@ from securefl.runtime.transport.reaching import Reach
 ResultT = TypeVar("ResultT")
 
 _HASTY: Final = dataclasses.replace(base.MqttLimits(), settled=0.0)
-"""A broker that answers a large frame by hanging up must not be taken for one that is gone."""
+"""A broker that closes the connection on a large frame must not count as gone."""
 
 
 async def measure_frame_limit(
@@ -30,8 +30,8 @@ async def measure_frame_limit(
 ) -> int:
     """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that a broker carries.
 
-    It is measured over connections of its own, ``<client_id>-probe``. Of several brokers the smallest limit
-    counts; those out of reach are left out. ``within`` (seconds) bounds the wait for one answer.
+    Measured over separate connections, ``<client_id>-probe``. Of several brokers the smallest limit counts;
+    unreachable ones are left out. ``within`` (seconds) bounds the wait for one answer.
 
     Raises:
         ConfigError: one of the brokers refuses this client, or carries too little.
@@ -55,13 +55,13 @@ async def measure_frame_limit(
 async def check_retention(
     brokers: base.BrokerUrl | addresses.Brokers, client_id: str, topic: str, *, within: float = 5.0
 ) -> None:
-    """Make sure that brokers keep a retained frame for those who come later: how a run ends is one.
+    """Check that brokers retain frames for later subscribers, as the end of a run needs.
 
-    Like a size limit this can only be tried: MQTT 3.1.1 has no way to announce it, and a broker that is told
-    to keep nothing hangs up. ``topic`` is the client's own probe topic; nothing stays there.
+    MQTT 3.1.1 cannot announce this, and a broker without retention closes the connection. ``topic`` is the
+    client's own probe topic; nothing stays there.
 
     Raises:
-        ConfigError: one does not, or it refuses us.
+        ConfigError: a broker does not retain frames, or refuses this client.
         RunAbortedError: none is in reach.
     """
     await _at_each(addresses.as_brokers(brokers), lambda url: _check_retention(url, client_id, topic, within))
@@ -77,7 +77,7 @@ async def _check_retention(url: base.BrokerUrl, client_id: str, topic: str, with
             try:
                 await _until(later, base.ArrivedFrame(topic, payload))
                 await transport.publish(topic, b"", retain=True)
-                # With it whatever was under way has come: amqtt gives a retained frame twice.
+                # All pending frames have now arrived: amqtt delivers a retained frame twice.
                 await _until(later, base.ArrivedFrame(topic, b""))
             finally:
                 await later.close()
@@ -89,7 +89,7 @@ async def _check_retention(url: base.BrokerUrl, client_id: str, topic: str, with
 
 
 def user_of(url: base.BrokerUrl) -> str | None:
-    """The name by which a broker's access rules know this client: its certificate's, or its user's.
+    """Return the client's name in a broker's access rules: its certificate's, or its user's.
 
     Raises:
         ConfigError: the certificate cannot be read.
@@ -107,7 +107,7 @@ def user_of(url: base.BrokerUrl) -> str | None:
 async def _at_each(
     brokers: addresses.Brokers, probe: Callable[[base.BrokerUrl], Awaitable[ResultT]]
 ) -> list[ResultT]:
-    """Probe all at the same time, and pass over those out of reach: what they refuse, they refuse now."""
+    """Probe all brokers concurrently, ignoring unreachable ones; raise refusals."""
     tried = await asyncio.gather(*map(probe, brokers), return_exceptions=True)
     troubles, found = dict[base.BrokerUrl, SecureflError](), list[ResultT]()
     for url, result in zip(brokers, tried, strict=True):

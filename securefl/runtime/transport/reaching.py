@@ -1,4 +1,4 @@
-"""Reaching a broker: which address of several is tried when, and whether it has kept anything."""
+"""Connecting to one of several brokers: order, retries, and the state of its session."""
 
 import asyncio
 import random
@@ -13,22 +13,22 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport import addresses, base, connecting, message_limit
 
 _HANG_UPS: Final = 3
-"""So many times in a row a broker closes the connection before that is taken for a refusal."""
+"""Consecutive closes by a broker that count as a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A broker that takes this process."""
+    """Broker that accepted this process."""
 
     connection: connecting.Connection
     at: int
-    """Its place in the list."""
+    """Index in the list."""
     kept: bool
-    """Whether it is the one that this process was at last, and has kept its session."""
+    """True if it is this process's last broker and has kept its session."""
 
 
 class Reach:
-    """The brokers of one process, and where it is among them."""
+    """Brokers of one process, and the current one."""
 
     def __init__(
         self,
@@ -44,23 +44,23 @@ class Reach:
         self._jitter = random.SystemRandom()
         self._visited: set[int] = set()
         self._pause = limits.first_pause
-        """The longest time before the next connection."""
+        """Maximum seconds before the next connection."""
         self.at = 0
-        """The place of the broker that this process is at, or was last."""
+        """Index of the current or last broker."""
         self.connections = 0
-        """How often a connection was made."""
+        """Number of connections made."""
 
     @property
     def url(self) -> base.BrokerUrl:
-        """The address of that broker."""
+        """Address of the current or last broker."""
         return self._brokers.urls[self.at]
 
     async def first(self) -> Reached:
-        """Reach the first broker that takes this process.
+        """Connect to the first broker that accepts this process.
 
         Raises:
-            ConfigError: all refuse who it is or are not who they should be, or a file for TLS is bad.
-            RunAbortedError: one of them is out of reach, and none takes it.
+            ConfigError: all refuse this process or cannot be authenticated, or a TLS file is bad.
+            RunAbortedError: none accepts it, and one of them is out of reach.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.first_within
@@ -74,7 +74,7 @@ class Reach:
                 except aiomqtt.MqttError as error:
                     troubles[url] = connecting.explain(url, error)
                     ending = ending or connecting.hung_up(error)
-            # One that ends while it is asked looks as if it refused. It will not look so again.
+            # A broker that is shutting down looks like a refusal, but only once.
             if loop.time() >= until and not (ending and tries < _HANG_UPS):
                 raise addresses.none_of(troubles)
             await asyncio.sleep(self._jitter.uniform(0.1, 1.0))
@@ -82,19 +82,19 @@ class Reach:
     async def again(
         self, trouble: SecureflError, since: float, *, here: bool, short_lived: bool = False
     ) -> Reached:
-        """Reach any broker after a loss: in turn, with pauses that grow, until it is time to give up.
+        """Connect to any broker after a loss: in turn, with growing pauses, until the patience ends.
 
-        The pauses go on to grow over connections that are short-lived: a broker that takes this process and
-        ends the connection at once is not asked more often than one that is away.
+        Pauses keep growing over short-lived connections: a broker that closes them at once is tried no more
+        often than an unreachable one.
 
         Args:
-            trouble: why the last connection ended.
-            since: when this process was last at a broker, by the clock of the loop.
-            here: whether the one that was lost is tried first, or the one after it.
-            short_lived: whether the connection that was lost had been of no use.
+            trouble: reason of the last loss.
+            since: time when this process was last at a broker, by the loop's clock.
+            here: True to try the lost broker first, False for the one after it.
+            short_lived: True if the lost connection was of no use.
 
         Raises:
-            RunAbortedError: none takes it for too long.
+            RunAbortedError: none accepts it for too long.
         """
         limits = self._limits
         if not short_lived:
@@ -103,7 +103,7 @@ class Reach:
         down: set[int] = set()
         while True:
             self.check_patience(since, addresses.none_of(troubles))
-            # Jitter, so that all parties do not come back in the same moment.
+            # Jitter, so that parties do not reconnect simultaneously.
             await asyncio.sleep(self._jitter.uniform(self._pause / 2, self._pause))
             self._pause = min(2 * self._pause, limits.longest_pause)
             for at in self._order(self.at if here else self.at + 1):
@@ -117,11 +117,11 @@ class Reach:
                 except ConfigError as error:
                     troubles[url] = error
                 else:
-                    # One that was killed has sessions as it last wrote them, without what came since.
+                    # A killed broker restores sessions as last written, without later frames.
                     return replace(reached, kept=reached.kept and at not in down)
 
     async def elsewhere(self) -> Reached | None:
-        """Reach another broker than the present one, trying each of them once; None where there is none."""
+        """Connect to another broker, trying each once; return None if none accepts."""
         for at in tuple(self._order(self.at + 1))[:-1]:
             try:
                 return await self._open(at)
@@ -130,7 +130,7 @@ class Reach:
         return None
 
     def limit_at(self, at: int, topic: str, wanted: int = message_limit.WANTED) -> message_limit.MessageLimit:
-        """Return the limit of messages at a broker, to be measured over ``topic`` up to ``wanted`` bytes."""
+        """Return the message limit of a broker, to be measured over ``topic`` up to ``wanted`` bytes."""
         opening, within = partial(self._beside, at), self._limits.patience
         url, close_within = self._brokers.urls[at], self._limits.close_within
         return message_limit.MessageLimit(
@@ -138,11 +138,11 @@ class Reach:
         )
 
     async def _beside(self, at: int) -> connecting.Connection:
-        """Open another connection to a broker, ``<client id>-probe``, of which the broker keeps nothing.
+        """Open another connection to a broker, ``<client id>-probe``, with a clean session.
 
         Raises:
-            ConfigError: a file for TLS cannot be used.
-            aiomqtt.MqttError: the broker does not take it.
+            ConfigError: a TLS file cannot be used.
+            aiomqtt.MqttError: the broker does not accept it.
         """
         limits = replace(self._limits, silence=0)
         connection = connecting.Connection(
@@ -152,10 +152,10 @@ class Reach:
         return connection
 
     def check_patience(self, since: float, trouble: SecureflError) -> None:
-        """Give up what has not been there for too long.
+        """Abort after too long without a broker.
 
         Raises:
-            RunAbortedError: it has not been there since ``since``.
+            RunAbortedError: the time since ``since`` exceeds the limit.
         """
         within = self._limits.give_up_after
         if asyncio.get_running_loop().time() - since >= within:
@@ -168,12 +168,12 @@ class Reach:
         """Connect to one of the brokers.
 
         Raises:
-            ConfigError: a file for TLS is not what it is said to be.
-            aiomqtt.MqttError: it does not take this process.
+            ConfigError: a TLS file is invalid.
+            aiomqtt.MqttError: the broker does not accept this process.
         """
         connection = await self._connect(at)
         if connection.session_present and at not in self._visited:
-            # What a broker kept for an earlier program of this name is about rounds that are over.
+            # Frames queued for an earlier program of this name concern past rounds.
             await connection.end(self._limits.close_within)
             forgetting = await self._connect(at, forget=True)
             await forgetting.end(self._limits.close_within)

@@ -1,12 +1,12 @@
-"""A sole server leads a run: before its first frame it listens for another one, and afterwards it answers.
+"""Leader lock: a server checks that no other server leads its run, then answers such checks.
 
-A second server under the same run id would take over the first one's session at the broker and silence it.
-So each one first asks, on a topic of the servers alone, under a client id of its own. What it is told is
-signed with the server's key: an answer holds the nonce of the question, and whatever else the server of this
-run says meanwhile shows that it lives. The end of a run, which the broker keeps, ends its id for good.
+A second server under the same run id would take over the first one's session at the broker. Each server
+therefore asks first, on a topic of servers, under a separate client id. Answers are signed with the server's
+key and hold the nonce of the question; any other frame of this run's server also proves that it runs. The
+retained end of a run closes its id for good.
 
-A broker that drops or replays frames can keep a server from starting, or from hearing of another one, as it
-can cut off either of them at any time.
+A broker that drops or replays frames can prevent a start, or hide another server, as it can cut off either at
+any time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from securefl.runtime.transport import addresses, base
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
-"""Longer than a server that has lost its connection waits before it tries again."""
+"""Longer than a server waits before it reconnects."""
 
 _TRIES_EVERY: Final = 5.0
-"""Seconds between attempts to answer at a broker that is out of reach."""
+"""Seconds between attempts to answer at an unreachable broker."""
 
 _DOMAIN: Final = b"securefl/1/who-leads\x00"
 _NONCE: Final = 16
@@ -37,7 +37,7 @@ _ASKS, _LEADS = b"?", b"!"
 
 
 class RunOverError(ConfigError):
-    """The server of the run has ended it at this broker."""
+    """Run that its server has ended at this broker."""
 
     def __init__(self, run: RunId, told: messages.Goodbye) -> None:
         super().__init__(
@@ -61,22 +61,22 @@ async def sole_server(
     seconds: float | None = None,
     patience: float = 60.0,
 ) -> AsyncIterator[None]:
-    """Make sure that nobody leads the run, and answer whoever asks for as long as the block lasts.
+    """Check that no other server leads the run, and answer such checks inside the block.
 
-    Of several brokers it asks at all that are in reach now, and answers at all of them as soon as they are in
-    reach: parties may be at any of them.
+    Parties may be at any of several brokers: it asks at all that are reachable now, and answers at all as
+    soon as they are reachable.
 
     Args:
-        brokers: where the run is.
-        run: its id.
-        identity: the server's; nobody else is believed.
-        epoch: the last one that it knows that it has led; an end that an earlier one has told is none.
-        seconds: how long to listen; ``LISTEN_SECONDS`` when None.
-        patience: seconds after which a connection that is lost is given up, and a new one is tried.
+        brokers: the run's brokers.
+        run: the run's id.
+        identity: the server's identity; other signatures are ignored.
+        epoch: the last epoch that this server led; an end announced by an earlier one is ignored.
+        seconds: listening time; ``LISTEN_SECONDS`` when None.
+        patience: seconds after which a lost connection is replaced.
 
     Raises:
         RunOverError: the run has ended.
-        ConfigError: another server leads the run; or the broker refuses us.
+        ConfigError: another server leads the run; or the broker refuses this process.
         RunAbortedError: no broker is in reach.
     """
     leader = _Leader(run, identity, epoch, patience)
@@ -95,7 +95,7 @@ async def sole_server(
                 for url in listed:
                     group.create_task(enter(url))
         except ExceptionGroup as several:
-            # One of them is told, and ends the others.
+            # The first error ends the others.
             raise several.exceptions[0] from None
         if len(troubles) == len(listed):
             raise addresses.none_of(troubles)
@@ -110,7 +110,7 @@ async def sole_server(
 
 @asynccontextmanager
 async def _sole_at(broker: base.BrokerUrl, leader: _Leader, seconds: float | None) -> AsyncIterator[None]:
-    """The same at one broker."""
+    """Hold the lock at one broker."""
     nonce = secrets.token_bytes(_NONCE)
     client = f"{leader.run}-{SERVER}-{nonce[:4].hex()}"
     voice = await leader.voice_at(broker, client)
@@ -134,7 +134,7 @@ async def _sole_at(broker: base.BrokerUrl, leader: _Leader, seconds: float | Non
 
 
 class _Leader(NamedTuple):
-    """A server that leads a run, or is about to."""
+    """Server that leads a run, or is about to."""
 
     run: RunId
     identity: crypto.Identity
@@ -148,16 +148,16 @@ class _Leader(NamedTuple):
         return await MqttTransport.connect(broker, client, (topics.servers(self.run),), limits=limits)
 
     async def say(self, voice: base.Transport, kind: bytes, nonce: bytes) -> None:
-        """Publish a signed word."""
+        """Publish a signed claim."""
         await voice.publish(topics.servers(self.run), _seal(self.identity, self.run, kind, nonce))
 
     def word_in(self, frame: base.ArrivedFrame) -> _Word | None:
-        """Return the word of a server of this run in a frame, if it is one."""
+        """Return the claim in a frame; None if it is not one of this run's server."""
         return _open_claim(self.identity.public, self.run, frame.payload)
 
 
 class _Starting:
-    """A server that asks. Of two that ask at the same time the one with the smaller nonce begins."""
+    """Starting server that asks. Of two that ask at the same time the smaller nonce leads."""
 
     def __init__(self, voice: base.Transport, leader: _Leader, nonce: bytes) -> None:
         self.voice = voice
@@ -170,10 +170,10 @@ class _Starting:
         await self.leader.say(self.voice, _ASKS, self._nonce)
 
     async def hear(self, frame: base.ArrivedFrame) -> None:
-        """Take what servers say to each other.
+        """Handle a claim of another server.
 
         Raises:
-            ConfigError: another one leads.
+            ConfigError: another server leads.
         """
         word = self.leader.word_in(frame)
         if word is None or word == (_ASKS, self._nonce):
@@ -212,43 +212,43 @@ async def _listen(starting: _Starting, ears: base.Transport, seconds: float) -> 
 
 
 def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIdentity, epoch: int) -> None:
-    """Refuse a run of which the server says something, or has said that it is over."""
+    """Raise an error if the frame shows that the server runs, or that the run has ended."""
     try:
         payload = peek(frame.payload, "broker")
         header = payload.header
         open_frame(frame.payload, payload, server, run, PartyId(header.recipient))
         message = decode(bytes(payload.body), SERVER) if header.kind == messages.Goodbye.__name__ else None
     except PeerError:
-        # Last wills, and what others have put there: nobody's word counts but the server's.
+        # Last wills and frames of others: only the server's count.
         return
     if isinstance(message, messages.Goodbye):
         if epoch_of(header.session) < epoch:
-            # By a server that another one has gone on from: it could not speak for the run.
+            # From a superseded server, which could not end the run.
             return
         raise RunOverError(run, message)
     raise _displaced_error(run)
 
 
 async def _answer(voice: base.Transport, leader: _Leader) -> None:
-    """Answer whoever asks, until the connection is closed or given up."""
+    """Answer questions until the connection is closed or given up."""
     try:
         while True:
             word = leader.word_in(await voice.receive())
             if word is not None and word.kind == _ASKS:
                 await leader.say(voice, _LEADS, word.nonce)
     except (base.TransportClosedError, RunAbortedError):
-        # The run's own connection meets the same fate, and says so.
+        # The run's own connection reports the failure.
         return
 
 
 async def _answer_on(voice: base.Transport, broker: base.BrokerUrl, leader: _Leader) -> None:
-    """Answer over a connection, and over others once it is given up."""
+    """Answer over a connection, and over new ones once it is given up."""
     await _answer(voice, leader)
     await _answer_at(broker, leader)
 
 
 async def _answer_at(broker: base.BrokerUrl, leader: _Leader) -> None:
-    """Answer at a broker whenever it is in reach; runs until it is cancelled."""
+    """Answer at a broker whenever it is reachable, until cancelled."""
     client = f"{leader.run}-{SERVER}-{secrets.token_hex(4)}"
     while True:
         await asyncio.sleep(_TRIES_EVERY)
@@ -269,12 +269,12 @@ def _displaced_error(run: RunId) -> ConfigError:
 
 
 def _seal(identity: crypto.Identity, run: RunId, kind: bytes, nonce: bytes) -> bytes:
-    """Kind (1 byte), nonce (16), signature (64) over a domain label, the run and both."""
+    """Return kind (1 byte), nonce (16), signature (64) over a domain label, the run and both."""
     return kind + nonce + identity.sign(_DOMAIN + crypto.encode(run, kind, nonce))
 
 
 def _open_claim(server: crypto.PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
-    """The word of a server of this run; None for anything else."""
+    """Return the claim of a server of this run; None for anything else."""
     if len(payload) != 1 + _NONCE + SIGNATURE or payload[:1] not in {_ASKS, _LEADS}:
         return None
     word = _Word(payload[:1], payload[1 : 1 + _NONCE])
