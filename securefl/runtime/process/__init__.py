@@ -1,4 +1,4 @@
-"""The asyncio shell that performs what the pure core asks for."""
+"""asyncio shell that performs the effects of the pure core."""
 
 import lazy_loader
 

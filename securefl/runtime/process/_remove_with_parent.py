@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 _TRIES, _PAUSE = 100, 0.1
-"""Others that end with the owner may still be writing: what they leave is removed as well."""
+"""Retries: other processes that end with the owner may still be writing."""
 
 
 def main(folder: str) -> None:

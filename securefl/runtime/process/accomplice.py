@@ -1,4 +1,4 @@
-"""A member of a coalition in its own process, and the folder by which it exchanges updates with its mates."""
+"""Member of a coalition in its own process, and the folder through which members exchange updates."""
 
 import threading
 import time
@@ -18,15 +18,15 @@ from securefl.runtime import misbehaviour, transcript
 from securefl.runtime.process.settings import ProcessSettings
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.5
-"""Seconds between two looks at the directory."""
+"""Seconds between two polls of the directory."""
 
 
 class CoalitionFolder:
     """One member's view of its coalition's directory.
 
     Args:
-        directory: of all coalitions of a run.
-        me: whose notes this process posts.
+        directory: directory of all coalitions of a run.
+        me: the party of this process.
     """
 
     def __init__(self, directory: Path, me: PartyId) -> None:
@@ -36,16 +36,16 @@ class CoalitionFolder:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """End all waiting, in whatever thread. What was posted stays."""
+        """End all waiting, in any thread. Posted updates stay."""
         self._closed.set()
 
     def post(self, round_: int, work: int, update: F64 | None) -> None:
-        """Tell what one local work of a round came to, f64 ``(d,)``; None that it came to nothing.
+        """Post the result of one local training of a round, f64 ``(d,)``; None if it failed.
 
-        The own notes of rounds before the last one are taken away: nobody waits for them any more.
+        Own files of rounds before the last one are deleted: no mate waits for them.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         path = self._path(round_, work, self._me)
         partial = path.with_suffix(".part")
@@ -64,17 +64,17 @@ class CoalitionFolder:
     def collect(
         self, round_: int, work: int, mates: Collection[PartyId], length: int, until: float
     ) -> dict[PartyId, F64]:
-        """Return the updates of all ``mates``, or at ``until`` those that are there; blocks till then.
+        """Wait for the updates of all ``mates``; at ``until`` return those that are posted.
 
         Args:
-            round_: which round.
-            work: which local work of it.
-            mates: who is expected to post.
+            round_: the round.
+            work: index of the local training in the round.
+            mates: parties expected to post.
             length: d.
             until: time on the monotonic clock.
 
         Raises:
-            UsageError: a note that no member of this run can have posted.
+            UsageError: a file that no member of this run can have posted.
         """
         found: dict[PartyId, F64] = {}
         missing, pause = set(mates), _FIRST_PAUSE
@@ -97,7 +97,7 @@ class CoalitionFolder:
 
 
 def _read(path: Path) -> F64 | None:
-    """The note, None where there is none yet. Files appear whole."""
+    """Return the posted update; None if there is none yet. Files appear whole."""
     try:
         with path.open("rb") as file:
             update: F64 = np.load(file, allow_pickle=False)
@@ -112,18 +112,18 @@ def _read(path: Path) -> F64 | None:
 
 
 Training = Callable[[kernel.Train], F64]
-"""What is asked for to the update, f64 ``(d,)``."""
+"""Function from a training request to the update, f64 ``(d,)``."""
 
 
 class Accomplice:
-    """Put at three places of a party's process: its effect seam, its training, and its attack's insight.
+    """Coalition member: effect seam, wrapper of training, and source of its attack's knowledge.
 
     Args:
         me: the party.
-        cast: who shows which behaviours, written out.
+        cast: behaviours by party.
         folder: the coalition's.
-        patience: seconds, from the beginning of a training on, after which it goes on without those who have
-            not told by then. In a simulation nobody is late.
+        patience: seconds from the start of a training until it continues without late mates. In a simulation
+            no mate is late.
     """
 
     def __init__(
@@ -151,16 +151,16 @@ class Accomplice:
         _before: object,
         effects: tuple[misbehaviour.Action, ...],
     ) -> tuple[misbehaviour.Action, ...]:
-        """Note the round's clusters, and with them who of the coalition trains; change nothing."""
+        """Record the round's clusters, which determine the training members; return the effects unchanged."""
         for effect in effects:
             if isinstance(effect, kernel.Report) and isinstance(effect.item, ClustersDrawn):
                 self._drawn = effect.item
         return effects
 
     def telling(self, train: Training) -> Training:
-        """The same training, which then exchanges what came out, a failure too, with the coalition.
+        """Return the same training, followed by the exchange of its result, or failure, with the coalition.
 
-        The new one raises what ``train`` does, and RunAbortedError when the board's disk is full.
+        The result raises the errors of ``train``, and RunAbortedError if the disk is full.
         """
 
         def train_and_tell(asked: kernel.Train) -> F64:
@@ -174,7 +174,7 @@ class Accomplice:
                     f"cannot train round {round_}: Byzantine parties need its clusters, not drawn yet"
                 )
             if drawn.round > round_:
-                # This round is over: a straggler's update counts nowhere, and nobody waits for its note.
+                # The round is over: a late update counts nowhere, and no mate waits for it.
                 return train(asked)
             occasion = UpdateId(round_, work, asked.params, drawn.clusters)
             mates = misbehaviour.tellers(attack, self._cast, occasion)
@@ -183,7 +183,7 @@ class Accomplice:
             except UsageError:
                 raise
             except Exception:
-                # What is sent then are zeros, of which its attack makes what it makes of any update.
+                # The party then sends zeros, which its attack handles like any update.
                 self._exchange(attack, occasion, None, mates, until)
                 raise
             self._exchange(attack, occasion, update, mates, until)
@@ -202,7 +202,7 @@ class Accomplice:
         round_, work = occasion.round, occasion.work
         self._known = {key: known for key, known in self._known.items() if key[0] == round_}
         if self._me not in mates:
-            # It falls silent before its update could count: nothing is told, and nothing needs to be known.
+            # It drops out before its update counts: it posts nothing and needs no knowledge.
             self._known[round_, work] = misbehaviour.Knowledge({})
             return
         self._folder.post(round_, work, update)
@@ -213,24 +213,24 @@ class Accomplice:
             self._known[round_, work] = misbehaviour.Knowledge({**told, **own})
 
     def leave(self) -> None:
-        """Stop waiting for anybody: the process ends."""
+        """Stop all waiting: the process ends."""
         self._folder.close()
 
     def insight(self, _attack: scenario.CoalitionAttack, occasion: UpdateId) -> misbehaviour.Knowledge:
-        """The coalition's knowledge on an occasion for which this party has trained."""
+        """Return the coalition's knowledge for an update that this party has trained."""
         return self._known[occasion.round, occasion.work]
 
 
 def accomplice_of(
     settings: ProcessSettings, cast: Mapping[PartyId, Sequence[scenario.Behaviour]]
 ) -> Accomplice | None:
-    """This party's part in a coalition, None where it has none.
+    """Return this party's part in a coalition; None if it has none.
 
-    It waits for slow mates up to half of its share of the deadline for training, which is for all local works
-    of a round together, so that its own update is in time.
+    It waits for slow mates up to half of its share of the training deadline, which covers all local trainings
+    of a round, so that its own update is in time.
 
     Raises:
-        ConfigError: it has one, and no channel to its mates; or somebody is omniscient.
+        ConfigError: it has one, and no channel to its mates; or some attack is omniscient.
     """
     attacks.check_runnable(settings.scenario.behaviours)
     me = settings.name

@@ -1,4 +1,4 @@
-"""Assembly of the parts that both kinds of process are made of, from their settings."""
+"""Assembly of the parts that party and server processes share."""
 
 import asyncio
 import math
@@ -32,7 +32,7 @@ def read_own_identity(settings: ProcessSettings) -> tuple[crypto.Identity, crypt
     """Return this process's identity and the roster that must contain it.
 
     Raises:
-        ConfigError: a bad file, somebody else's key, or a name or key that the roster does not know.
+        ConfigError: a bad file, another identity's key, or a name or key that the roster does not have.
     """
     given = settings.identity
     identity = given if isinstance(given, crypto.Identity) else crypto.read_identity(given)
@@ -60,7 +60,7 @@ def make_plan(
     frozen: bytes,
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE,
 ) -> RunPlan:
-    """Return the run's plan; length, frozen digest and averaged state are those of the model as it was built.
+    """Return the run's plan; length, frozen digest and averaged state are those of the initial model.
 
     Raises:
         ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it,
@@ -83,22 +83,22 @@ def make_plan(
         )
     feasibility.check_proofs(settings.scenario, limits.ring_bits, length)
     plan = RunPlan(settings.run, settings.scenario, limits, roster, length, frozen, state)
-    # Refused here, if at all: later it would be a bug.
+    # Refuse a bad mechanism here: later it would be a bug.
     _ = plan.mechanism
     return plan
 
 
 def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY) -> Inbox:
-    """Return an inbox that takes whatever this run can legitimately need, and no more.
+    """Return an inbox with the smallest bounds that fit this run.
 
-    ``leader``: the session of the server that this process has followed before.
+    ``leader``: the session of the server that this process followed before.
     """
     per_party = 2_048
     vectors = max(plan.total_parameters * plan.limits.ring_bits // 8, *proof_bytes(plan))
     largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
-    # Parties hear vectors from the server only, and from it one after the other.
+    # Parties receive vectors from the server only, one after the other.
     budget = None if settings.name == SERVER else 4 * largest
-    # A slow connection carries a large message for that long, and others share it.
+    # Age for a large message over a slow connection that is shared.
     max_age = max(120.0, 2 * largest / BYTES_PER_SECOND)
     return Inbox(
         settings.run,
@@ -112,12 +112,12 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
 
 
 async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tuple[Transport, int]:
-    """Connect to a broker; return the transport and the size in bytes that messages are cut into.
+    """Connect to a broker; return the transport and the frame size in bytes.
 
-    The transport measures for each connection what its broker carries. The size is what all brokers in reach
-    carry now: frames of this size need no carriers at any of them.
+    All brokers that are reachable now carry frames of this size whole; the transport measures each connection
+    anew.
 
-    ``silence``: seconds for which this process may be unable to answer the broker, and is not gone.
+    ``silence``: seconds for which this process may not answer the broker without counting as gone.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -138,7 +138,7 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
         will,
         MqttLimits(
             give_up_after=settings.broker_patience,
-            # Whoever has measured it has reached a broker: it is there, or will be again.
+            # After a measurement a broker is known to exist.
             first_within=0.0 if settings.frame_limit is None else settings.broker_patience,
             silence=math.ceil(silence),
         ),
@@ -151,10 +151,9 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
-    Where another process goes on, SIGTERM and SIGHUP ask for a point at which it can; sent again, they end
-    this one at once.
+    If another process can resume the run, SIGTERM and SIGHUP request a pause; a second one ends it at once.
 
-    Those that whoever started this process has it ignore (``nohup``, a launcher) stay ignored.
+    Signals that the parent process has set to be ignored (``nohup``, a launcher) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -164,10 +163,10 @@ def stop_on_signals(shell: Shell[PhaseT]) -> None:
 
 
 def stopped_by(signal_name: str) -> str:
-    """The reason of a run's end that :func:`was_stopped` knows again."""
+    """Return a run's end reason that :func:`was_stopped` recognises."""
     return f"{_STOPPED}{signal_name}"
 
 
 def was_stopped(outcome: object) -> TypeGuard[kernel.Aborted]:
-    """Whether a run ended since somebody stopped this process, by a signal."""
+    """Return True if a signal to this process ended the run."""
     return isinstance(outcome, kernel.Aborted) and outcome.reason.startswith(_STOPPED)

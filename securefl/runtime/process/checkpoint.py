@@ -1,9 +1,9 @@
 """Checkpoints of a server: one file, whole or absent, of named parts (ADR 0054).
 
-A file is a line that says what it is, the SHA-256 of the rest (32 bytes), and a MessagePack map: its version,
-the run that it belongs to, and its parts by name. Parts that are missing are as in a new run. One that this
-version does not know is of a later one, and refused: leaving it out could lose a count of releases. No key
-is in a checkpoint, and nothing that is secret from the server.
+A file is an identifying line, the SHA-256 of the rest (32 bytes), and a MessagePack map: its version, the
+digest of its run, and its parts by name. Missing parts have their initial values. An unknown part is of a
+later version and refused: omitting it could lose a count of releases. A checkpoint holds no key, and no data
+that is secret from the server.
 """
 
 import hashlib
@@ -34,29 +34,29 @@ from securefl.protocol.round import (
 )
 
 VERSION: Final = 1
-"""Of the files that are written; earlier ones are read."""
+"""Version of written files; earlier ones are read."""
 CHECKPOINT: Final = "server.checkpoint"
-"""The file in the server's folder."""
+"""File in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
 _ONLY_GIVEN: Final = frozenset({"values"})
-"""Parts that a file has only if they are given; others are there without a value, too."""
+"""Parts that are written only if they are not empty."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
-"""Raised by contents that no server has written."""
+"""Errors raised by contents that no server has written."""
 _GO_ON: Final = "restore the newest copy, or start a new run with another --run and another --out"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of a checkpoint."""
+    """Contents of a checkpoint."""
 
     version: int
     of: bytes
     """:meth:`RunPlan.config_digest`."""
     parts: dict[str, bytes]
-    """Each encoded by itself."""
+    """Parts, encoded separately."""
 
 
 class _PendingPart(msgspec.Struct, frozen=True):
-    """A pending claim; its state before the round by part, as that of the server."""
+    """Pending claim, with the server's state before the round by part."""
 
     link: ChainLink
     certified: CertifiedRound
@@ -66,7 +66,7 @@ class _PendingPart(msgspec.Struct, frozen=True):
 
 
 def _plain(value: object) -> object:
-    """What MessagePack has no type for, in terms of what it has."""
+    """Convert a value that MessagePack has no type for."""
     if isinstance(value, np.ndarray):
         return {
             "dtype": value.dtype.str,
@@ -79,7 +79,7 @@ def _plain(value: object) -> object:
 
 
 def _array(kind: Any, value: Any) -> object:
-    """The array that :func:`_plain` has taken apart, if it is of the type that is expected."""
+    """Rebuild an array of :func:`_plain`; refuse an unexpected dtype."""
     found = np.frombuffer(value["data"], np.dtype(value["dtype"])).reshape(value["shape"])
     expected = np.dtype(kind.__args__[1].__args__[0])
     if found.dtype != expected:
@@ -92,13 +92,13 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
-    """The types of all parts by name."""
+    """Return the types of all parts by name."""
     kinds = {name: kind for name, (_, kind) in ServerState.checkpoint_parts().items()}
     return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
-    """The types of all parts by name; instances are of the run's kind of sum."""
+    """Return the types of all parts by name; instances have the run's kind of sum."""
     collected: Any = plan.sums.server.collected
     return {**_types(), "certified": StoredOpening, "instances": dict[ClusterKey, collected]}
 
@@ -115,7 +115,7 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
 
 
 def _lasting(standing: ServerState) -> dict[str, Any]:
-    """Return the parts of a state, without those that only count if they are given."""
+    """Return the parts of a state, without empty optional ones."""
     parts = {n: value for n, value in standing.checkpoint_values().items() if n not in _ONLY_GIVEN or value}
     if standing.claims.pending is not None:
         pending = standing.claims.pending
@@ -141,9 +141,9 @@ def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
 
 
 def _certified_parts(certified: StoredOpening | None) -> dict[str, object]:
-    """A round whose shares were asked for, its instances apart; nothing where there is none.
+    """Return the parts of a round whose shares were requested, its instances apart; empty if None.
 
-    What takes noise out of their sums follows from the plan, and is a function.
+    Their function that removes noise follows from the plan and is not stored.
     """
     if certified is None:
         return {}
@@ -160,7 +160,7 @@ def _certified_from(
     certified: StoredOpening | None,
     instances: Mapping[ClusterKey, secure_sum.CollectingInputs] | None,
 ) -> StoredOpening | None:
-    """The round that :func:`_certified_parts` has taken apart."""
+    """Return the round of :func:`_certified_parts`."""
     if certified is None:
         return None
     whole = {
@@ -174,10 +174,10 @@ def _certified_from(
 def _check_whole(
     plan: RunPlan, certified: StoredOpening, instances: Mapping[ClusterKey, secure_sum.CollectingInputs]
 ) -> None:
-    """Check that each of a round's sums is there: with its total, or with the vectors that are added up.
+    """Check that each of a round's sums has its total, or the vectors that are added up.
 
     Raises:
-        ValueError: it is not.
+        ValueError: one is missing or does not fit.
     """
     survivors, clusters = certified.frozen.survivors, certified.view.assignment.clusters
     verified = {key for key, one in instances.items() if one.setup.verified}
@@ -208,12 +208,12 @@ def _check_whole(
 
 
 def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
-    """Return what a checkpoint file holds.
+    """Return the checkpoint in a file's content.
 
     Args:
-        content: of the file.
-        plan: of the run that goes on.
-        where: what the file is called in complaints.
+        content: content of the file.
+        plan: plan of the resumed run.
+        where: name of the file in errors.
 
     Raises:
         ConfigError: it is damaged, of another run or configuration, or of a later version.
@@ -284,27 +284,27 @@ def _check_standing(standing: ServerState, plan: RunPlan, where: str) -> None:
 
 
 class CheckpointFile:
-    """The checkpoint of one server, replaced as a whole each time."""
+    """Checkpoint file of one server, replaced as a whole each time."""
 
     def __init__(self, folder: Path, plan: RunPlan) -> None:
         self.path = folder / CHECKPOINT
         self._plan = plan
 
     def read(self) -> Checkpoint | None:
-        """Return what the last server has written down; None where there was none.
+        """Return the last checkpoint; None if there is none.
 
         Raises:
-            ConfigError: it cannot be read, or believed (:func:`checkpoint_from`).
+            ConfigError: it cannot be read or is invalid (:func:`checkpoint_from`).
         """
         content = files.read_if_there(self.path)
         return None if content is None else checkpoint_from(content, self._plan, str(self.path))
 
     def keep(self, state: object) -> None:
-        """Write durably what a server goes on from.
+        """Write a checkpoint durably.
 
         Raises:
-            RunAbortedError: the disk is full or gone; the checkpoint before it is still there.
-            UsageError: it is nothing that a server keeps.
+            RunAbortedError: the disk is full or missing; the previous checkpoint stays.
+            UsageError: ``state`` is not a checkpoint.
         """
         if not isinstance(state, Checkpoint):
             raise UsageError(f"state of a server must be a Checkpoint, found {type(state).__name__}")
@@ -317,5 +317,5 @@ class CheckpointFile:
             ) from error
 
     def remove(self) -> None:
-        """Take it away: the run has ended, and nobody goes on."""
+        """Delete the checkpoint: the run has ended."""
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Starting and watching the processes of a run on one machine.
+"""Processes of a run on one machine: start and supervision.
 
 Processes come from a fork server that has imported the heavy libraries once: 60 of them start in seconds and
 share those pages. CUDA is not initialised before the fork (it would not survive it). No child outlives the
@@ -35,7 +35,7 @@ PRELOAD = (
     "securefl.runtime.process.server_process",
     "securefl.runtime.launch.process",
 )
-"""What the fork server imports."""
+"""Modules that the fork server imports."""
 
 _PATIENCE = 15.0
 """Seconds between asking a process to end and killing it."""
@@ -43,7 +43,7 @@ _PATIENCE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A process sent something over its pipe."""
+    """Object that a process sent over its pipe."""
 
     name: PartyId
     item: object
@@ -51,7 +51,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A process ended. ``exit_code`` is negative for a signal."""
+    """End of a process. ``exit_code`` is negative for a signal."""
 
     name: PartyId
     exit_code: int
@@ -59,23 +59,23 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """A process's last words: why it could not go on. The only thing that any process may send by itself."""
+    """Failure that ends a process, sent as its last item."""
 
     reason: str
     refused: bool
-    """Whether its configuration was refused (exit code 2)."""
+    """True if its configuration was refused (exit code 2)."""
 
 
 Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
-"""What a process runs: its settings, and a function that sends an object to the launcher."""
+"""Main function of a process: takes its settings and a function that sends an object to the launcher."""
 
 
 class Children:
-    """The processes of one run. Use as a context manager: leaving it ends them all."""
+    """Processes of one run; as a context manager it ends them all on exit."""
 
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        # The lifeline before all that takes time: from then on nothing outlives the launcher.
+        # The lifeline before slow imports: from then on nothing outlives the launcher.
         self._context.set_forkserver_preload([lifeline.__name__, *preload])
         # Its imports take seconds; they run while the caller prepares data and broker.
         with lifeline.as_launcher():
@@ -110,7 +110,7 @@ class Children:
         self._pipes[settings.name] = ours
 
     def wait(self, timeout: float | None = None) -> list[Said | Died]:
-        """Return what the processes said since the last call, and who ended; blocks until there is news."""
+        """Wait for items and ends of processes since the last call, and return them."""
         by_pipe: dict[object, PartyId] = {pipe: name for name, pipe in self._pipes.items()}
         news: list[Said | Died] = []
         for ready in wait(list(self._pipes.values()), timeout):
@@ -119,7 +119,7 @@ class Children:
             try:
                 news.append(Said(name, pipe.recv()))
             except (EOFError, OSError):
-                # OSError: it was killed in the middle of a sentence.
+                # OSError: it was killed while sending.
                 pipe.close()
                 del self._pipes[name]
                 process = self._processes[name]
@@ -129,15 +129,15 @@ class Children:
 
     @property
     def running(self) -> bool:
-        """Whether any process has not been seen to end."""
+        """True if a process has not been seen to end."""
         return bool(self._pipes)
 
     def kill(self, name: PartyId) -> None:
-        """End one process without warning (SIGKILL)."""
+        """Kill one process (SIGKILL)."""
         self._processes[name].kill()
 
     def end(self) -> None:
-        """Ask all to end, wait, and kill what is left."""
+        """Terminate all processes, wait, and kill the remaining ones."""
         for process in self._processes.values():
             if process.is_alive():
                 process.terminate()
@@ -153,7 +153,7 @@ class Children:
 
 
 def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
-    """Body of every process: run ``main``, and say in one line why it failed if it did."""
+    """Run ``main`` in a child; send a one-line reason if it fails."""
     lifeline.die_with(os.getppid())
     lifeline.end_when_broken(pipe.fileno())
     lifeline.heed_the_launcher_only()

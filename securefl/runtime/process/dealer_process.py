@@ -1,4 +1,4 @@
-"""The dealer of validated sums as a process: its own key, no data, no model."""
+"""Process of the dealer of validated sums: its own key, no data, no model."""
 
 from securefl.base import entropy
 from securefl.base.ids import DEALER, SERVER
@@ -12,10 +12,10 @@ from securefl.runtime.process.shell import Shell
 async def run_dealer(
     settings: ProcessSettings, open_witness: ports.OpenWitness
 ) -> kernel.Finished | kernel.Aborted:
-    """Deal until the server ends the run; return how it ended.
+    """Deal until the server ends the run; return the outcome.
 
     Raises:
-        ConfigError: nothing is validated in this run, or the key or roster is refused.
+        ConfigError: no sum is validated in this run, or the key or roster is refused.
         RunAbortedError: the broker is out of reach.
     """
     identity, roster = assemble.read_own_identity(settings)
@@ -29,7 +29,7 @@ async def run_dealer(
             machine=machine,
             transport=transport,
             broker_patience=settings.broker_patience,
-            # What is sent to everybody reaches the dealer, too, models among it; it does not know their size.
+            # Broadcasts, models included, reach the dealer too; it does not know their size.
             inbox=wire.Inbox(settings.run, DEALER, roster, max_message=messages.MAX_VECTOR),
             outbox=wire.Outbox(settings.run, identity, entropy.OsEntropy(), frame_limit),
             work=ports.LocalWork(),

@@ -1,4 +1,4 @@
-"""Ownership of ``--out``: one process of a name at a time, and for the server one run for ever."""
+"""Lock of ``--out``: one process of a name at a time, and one run of a server."""
 
 import contextlib
 import fcntl
@@ -19,19 +19,18 @@ _LONGEST_PID: Final = 20
 
 @contextmanager
 def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
-    """Hold the folder for the process of this name; others of it are refused, those of other names are not.
+    """Lock the folder for the process of this name; processes of other names are not affected.
 
-    The lock is the kernel's (``flock`` on ``.<name>.lock``): a process that is killed leaves the file, and
-    nobody is kept out by it.
+    The lock is the kernel's (``flock`` on ``.<name>.lock``): the file that a killed process leaves locks
+    nothing.
 
     Args:
         out: the folder.
-        name: of the lock.
+        name: name of the lock.
         holder: the process in an error; ``a process of <name>`` by default.
 
     Raises:
-        ConfigError: another process holds it, the server has led a run there to its end, or nothing can be
-            written.
+        ConfigError: another process holds it, the server has finished a run there, or it cannot be written.
     """
     path = out / f".{name}.lock"
     lock = _lock(path, holder or f"a process of {name}")
@@ -40,14 +39,14 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
             _refuse_second_run(out)
         yield
     finally:
-        # While it is still ours: whoever locks a file looks whether it is still the one of this name.
+        # Before unlocking: a new owner checks that its file still has this name.
         with contextlib.suppress(OSError):
             path.unlink()
         os.close(lock)
 
 
 def _lock(path: Path, holder: str) -> int:
-    """The lock's file descriptor. The file may be taken away by its last owner before it is locked here."""
+    """Return the lock's file descriptor; retry if its last owner deletes the file before it is locked."""
     while True:
         try:
             lock = os.open(path, _FLAGS, 0o600)
@@ -83,7 +82,7 @@ def _take(lock: int, path: Path, holder: str) -> None:
 
 
 def _sign(lock: int) -> None:
-    """Say who holds it, for people. The disk may be full: the lock holds all the same."""
+    """Write the process id for error messages. A full disk does not affect the lock."""
     with contextlib.suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)

@@ -1,4 +1,4 @@
-"""Lab mode only: a party's encoded updates on disk, for audits and tests of exactness."""
+"""Lab mode: a party's encoded updates on disk, for audits and tests of exactness."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +12,18 @@ from securefl.runtime import transcript
 from securefl.runtime.process.settings import ProcessSettings
 
 LAB_FRAMES = "broker.frames"
-"""What an observer in lab mode saw: every frame, each after its length as 4 bytes in little endian."""
+"""Frames that an observer in lab mode received, each after its length as 4 bytes in little endian."""
 
 
 def upload_file(out: Path, party: PartyId, round_: int, work: int = 0) -> Path:
-    """Return where lab mode keeps what ``party`` encoded from one local work of a round: i64 ``(d,)`` npy."""
+    """Return the file of the encoded update of one local training of ``party``: i64 ``(d,)`` npy."""
     return out / "lab" / "uploads" / f"{party}-{round_}-{work}.npy"
 
 
 def recording(seams: Seams, settings: ProcessSettings) -> Seams:
-    """Return the same seams, which also write down what leaves the last of them.
+    """Return the same seams, which also write the final encoded update to disk.
 
-    The new ``encoded`` raises RunAbortedError when the disk is full.
+    The new ``encoded`` raises RunAbortedError if the disk is full.
     """
 
     def keep(values: I64, occasion: UpdateId) -> I64:

@@ -1,8 +1,8 @@
-"""Journals: a party's of the rounds it has submitted to, a server's of those it has drawn (protocol.md, 9).
+"""Journals: a party's submitted rounds, a server's drawn rounds (protocol.md, 9).
 
 One JSON line per entry, appended and synced to disk before the shell performs any later effect. A party's
-grows by two lines with every round that it takes part in: each round counts. Of a server's the last round
-counts, so that it is written anew, without the others, whenever it has become long.
+journal grows by two lines per round, and each round counts. Of a server's only the last round counts, so that
+a long journal is rewritten without the others.
 """
 
 import json
@@ -26,18 +26,18 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class FileJournal:
-    """The journal of one process in one run.
+    """Journal of one process in one run.
 
-    An entry that a crash cut off (no newline at the end) is dropped: what it announced was not performed.
+    A last entry that a crash cut off is dropped: its effect was not performed.
 
     Args:
-        path: of the file.
-        run: whose entries count; those of other runs stay.
-        bound: bytes from which on entries before the last round are dropped, where only that one counts;
-            None where all do. ``submitted`` then holds the last rounds only.
+        path: the file.
+        run: run whose entries count; those of other runs stay.
+        bound: bytes from which entries before the last round are dropped, if only that one counts; None if
+            all count. ``submitted`` then holds the last rounds only.
 
     Raises:
-        ConfigError: the file cannot be read, or holds something else than entries.
+        ConfigError: the file cannot be read, or holds other lines than entries.
     """
 
     def __init__(self, path: Path, run: RunId, bound: int | None = None) -> None:
@@ -47,30 +47,30 @@ class FileJournal:
         self._whole = 0
         self._torn = False
         self.atom_seed = b""
-        """Seed of the atoms in which updates may have left; empty for none."""
+        """Seed of the atoms in which updates may have been sent; empty if none."""
         self.choice = NO_CHOICE
-        """The task group that was named last; none yet where no choice is kept."""
+        """Task group that was named last."""
         self.root = b""
-        """The last root of the chain of models that was seen confirmed; empty for none."""
+        """Last confirmed root of the chain of models; empty if none."""
         self.rooted = -1
-        """The round whose outcome it is; -1 for none."""
+        """Round of that root; -1 for none."""
         self.leader = b""
-        """The session of the server that was followed last; empty before the first."""
+        """Session of the server that was followed last; empty before the first."""
         self.drew: Clusters = ()
-        """A server's: the clusters of the last round that it has announced the draw of."""
+        """Server: clusters of the last announced draw."""
         self.claimed = (-1, b"")
-        """A server's: round and root of the last claim that it has proven to anybody."""
+        """Server: round and root of the last claim that it has proven."""
         self.submitted: frozenset[int] = frozenset()
-        """Rounds in which a masked input may have left: each counts against the privacy budget."""
+        """Rounds in which a masked input may have been sent: each counts against the privacy budget."""
         self.spent = self._last_round()
-        """Last round in the journal, -1 when there is none; a server's: that it has announced the draw of."""
+        """Last round in the journal, -1 if none; of a server, the last announced draw."""
 
     def note(self, round_: int, step: str) -> None:
         """Write durably that ``step`` of ``round_`` is about to happen.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not go on. The file is as it was before.
-            ConfigError: it is to be written anew, and was damaged since it was opened.
+            RunAbortedError: it cannot be written; the caller must not release. The file is unchanged.
+            ConfigError: a rewrite found the file damaged.
         """
         line = (json.dumps({"run": self._run, "round": round_, "step": step}) + "\n").encode("ascii")
         try:
@@ -91,7 +91,7 @@ class FileJournal:
             ) from error
 
     def _write_anew(self, line: bytes) -> None:
-        """Write the file with this entry, and without those that say nothing any more; whole, or not."""
+        """Rewrite the file atomically with this entry, without obsolete ones."""
         lines = self._path.read_bytes().split(b"\n")[:-1]
         entries = [entry for _, entry in self._entries(lines)]
         kept = [one + b"\n" for one, stays in zip(lines, _staying(entries, self._run), strict=True) if stays]
@@ -99,7 +99,7 @@ class FileJournal:
         self._torn = False
 
     def _entries(self, lines: Sequence[bytes]) -> Iterator[tuple[int, _Entry]]:
-        """Entries with their numbers, from 1 on."""
+        """Yield entries with their numbers, from 1 on."""
         for number, line in enumerate(lines, start=1):
             try:
                 yield number, msgspec.json.decode(line, type=_Entry)
@@ -133,7 +133,7 @@ class FileJournal:
         return last
 
     def _spends(self, round_: int, step: str) -> bool:
-        """Take one entry of this run; return whether it says that the round must not be repeated."""
+        """Apply one entry of this run; return True if the round must not be repeated."""
         if step.startswith(kernel.LEADS):
             self.leader = bytes.fromhex(step.removeprefix(kernel.LEADS))
         elif step.startswith(kernel.ROOT):
@@ -150,12 +150,12 @@ class FileJournal:
 
 
 def _is_of_round(step: str) -> bool:
-    """Whether it says that its round must not be repeated."""
+    """Return True if an entry means that its round must not be repeated."""
     return not step.startswith((kernel.LEADS, kernel.ROOT, kernel.CHOSE, kernel.CLAIMED))
 
 
 def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:
-    """Which entries still say something where only the last round counts: the last of each kind, and its."""
+    """Yield True for entries to keep if only the last round counts: its own, and the last of each kind."""
     own = [entry for entry in entries if entry.run == run]
     last = max((entry.round for entry in own if _is_of_round(entry.step)), default=-1)
     latest = {entry.step.partition(" ")[0]: entry for entry in own}

@@ -1,11 +1,9 @@
-"""Processes that end with the launcher, however it ends: by itself, by a signal, or killed without a word.
+"""Lifeline: processes and files that end with the launcher, even if it is killed.
 
-The first module that the fork server of a run imports (:class:`securefl.runtime.process.children.Children`).
-There it asks the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) to end the fork server together with the
-launcher, before imports of several seconds begin, and children ask the same about the fork server. Children
-also watch the pipe on which they tell the launcher news: it breaks when the launcher is gone, on any system.
-
-A folder for what a run on one machine needs on disk, which goes with the launcher, however that ends.
+The fork server of a run imports this module first (:class:`securefl.runtime.process.children.Children`). On
+import it asks the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) to end the fork server with the launcher, before
+slow imports begin; children ask the same about the fork server. Children also watch their pipe to the
+launcher, which breaks on any system when the launcher is gone.
 """
 
 import ctypes
@@ -24,7 +22,7 @@ from securefl.base.errors import EXIT_ABORTED
 
 _PR_SET_PDEATHSIG = 1
 _LAUNCHER = "SECUREFL_LAUNCHER"
-"""Environment variable by which the fork server, and nobody else, learns who has started it."""
+"""Environment variable that names the launcher's process id to the fork server."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -33,7 +31,7 @@ _NOT_FOR_THE_FORK_SERVER = {signal.SIGTERM, signal.SIGHUP}
 
 @contextmanager
 def as_launcher() -> Iterator[None]:
-    """A fork server that starts meanwhile ends with this process; more exactly, with the calling thread."""
+    """Tie a fork server that starts inside the context to the calling thread of this process."""
     given = {_LAUNCHER: str(os.getpid())}
     if _SAFE_PATH not in os.environ:
         # It would search the working directory first: a clone there hides an editable installation.
@@ -47,7 +45,7 @@ def as_launcher() -> Iterator[None]:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel end this process when ``parent`` ends, at once if it is gone already. Linux only."""
+    """Have the kernel end this process with ``parent``, at once if it is already gone. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -55,7 +53,7 @@ def die_with(parent: int) -> None:
 
 
 def end_when_broken(pipe: int) -> None:
-    """End this process when nobody reads any more what it writes into the pipe (file descriptor)."""
+    """End this process when the reader of the pipe (file descriptor) is gone."""
 
     def watch() -> None:
         poll = select.poll()
@@ -68,9 +66,9 @@ def end_when_broken(pipe: int) -> None:
 
 
 def heed_the_launcher_only() -> None:
-    """For a child: what a terminal sends to all at once is the launcher's, which then asks each to end.
+    """Let a child ignore terminal signals, which the launcher handles for all.
 
-    A signal that came earlier than this counts.
+    An earlier blocked signal is delivered.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -78,21 +76,21 @@ def heed_the_launcher_only() -> None:
 
 
 def heed_signals() -> None:
-    """For any process of the fork server: undo what the fork server does not heed itself."""
+    """Unblock the signals that the fork server blocks, in any of its processes."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 
 def _arm_fork_server(launcher: str) -> None:
     die_with(int(launcher))
-    # Sent to a whole group of processes: the launcher ends its children in good order, and then this one.
-    # Blocked, not ignored: what is sent to a child before it goes its own way waits until then.
+    # For signals to a process group: the launcher ends its children in good order, then the fork server.
+    # Blocked, not ignored: a signal to a child waits until it unblocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 
 if _LAUNCHER in os.environ and os.environ[_LAUNCHER] != str(os.getpid()):
     _arm_fork_server(os.environ.pop(_LAUNCHER))
     if os.environ.get(_SAFE_PATH) == _LAUNCHER:
-        # For the fork server alone, not for the processes that sites start.
+        # Only for the fork server, not for the processes that sites start.
         del os.environ[_SAFE_PATH]
 
 
@@ -101,10 +99,9 @@ _REMOVER = Path(__file__).with_name("_remove_with_parent.py")
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new folder that only this user can read.
+    """Create a temporary folder that only this user can read.
 
-    A process of its own waits for the end of this one and removes the folder even if nothing could be
-    cleaned up any more: in it are the parties' data.
+    It holds the parties' data: a separate process removes it if this process is killed.
     """
     with tempfile.TemporaryDirectory(prefix="securefl-", ignore_cleanup_errors=True) as folder:
         # Neither end is inherited by others (PEP 446), so the pipe breaks when this process ends.
@@ -115,7 +112,7 @@ def scratch_folder() -> Iterator[Path]:
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # Signals to a whole group are for those that still have something to do.
+                # Signals to a process group must not reach it.
                 start_new_session=True,
             )
         except BaseException:

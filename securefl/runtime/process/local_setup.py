@@ -1,7 +1,7 @@
-"""The local setup of a run on one machine: keys, and in one private directory roster and shards.
+"""Local setup of a run on one machine: keys, and in one private directory roster and shards.
 
-This is the all-in-one mode of local demos and tests. In a deployment each party makes its own key
-(``securefl keygen --party``) and holds its own data, and no private key is ever where another one is.
+For local demos and tests. In a deployment each party creates its own key (``securefl keygen --party``) and
+holds its own data; private keys never share a machine.
 """
 
 from collections.abc import Mapping
@@ -25,24 +25,23 @@ class LocalSetup:
 
     roster_file: Path
     identities: Mapping[PartyId, crypto.Identity] = field(repr=False)
-    """Everybody's private keys, the server's included. They are in no file: a launcher may be killed."""
+    """Private keys of all parties and the server. In no file: a launcher may be killed."""
     shards: Mapping[PartyId, Path]
-    """Data files; the server's is the test set. Empty where sites train."""
+    """Data files; the server's is the test set. Empty if sites train."""
     server_data: Path | None
-    """The server's own training samples, where the scenario gives it any."""
+    """The server's own training samples, if the scenario gives it any."""
     samples: Mapping[PartyId, int]
     coalitions: Path | None
-    """Where attackers tell each other what they trained; None where no attack needs it."""
+    """Directory in which attackers exchange updates; None if no attack needs it."""
 
 
 def local_setup(
     scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
 ) -> LocalSetup:
-    """Make keys for everybody and split the data; with a model that sites train there is none.
+    """Create keys for all and split the data; a model that sites train has no data.
 
     Raises:
-        ConfigError: the data set is missing or corrupt, or cannot be split as asked; or a model of one's own
-            cannot be made.
+        ConfigError: the data set is missing, corrupt or cannot be split; or a custom model cannot be built.
     """
     names = attacks.party_names(scenario.parties)
     files = None
@@ -79,7 +78,7 @@ def _split_data(scenario: Scenario, seed: int, data_dir: Path | None, directory:
 
 
 def _check_factory(model: Model, input_shape: tuple[int, ...], classes: int, *, tokens: bool) -> None:
-    """Make a model of one's own once here: every process would say the same of it."""
+    """Build a custom model once here, so that its error is reported once."""
     if not model.is_own:
         return
     from securefl.training.models import build_model  # noqa: PLC0415 - torch, for such models alone

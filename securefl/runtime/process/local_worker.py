@@ -1,4 +1,4 @@
-"""Local work between machine and libraries: what an effect asks for, done in a worker thread, as an event."""
+"""Local work: effects performed in a worker thread, with events as results."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ LocalResult = kernel.Trained | kernel.Chosen | kernel.Evaluated | kernel.Consult
 
 
 class _Lane:
-    """A thread for one kind of work, and the lock of the work that it is at."""
+    """Thread for one kind of work, and the lock of its current work."""
 
     def __init__(self, name: str) -> None:
         self.free = asyncio.Lock()
@@ -22,29 +22,29 @@ class _Lane:
 
 
 class LocalWorker:
-    """The worker of one process: trains, tests and consults, one training at a time."""
+    """Worker of one process: trains, evaluates and consults, one training at a time."""
 
     def __init__(self, work: LocalWork, clock: Callable[[], float] = time.monotonic) -> None:
         """Set up for ``work``; events have the time of ``clock``."""
         self._work = work
         self._clock = clock
-        # A late training may still run when the next one begins, with the same model: one after the other.
+        # One training after the other: a late one may still use the model when the next begins.
         self._training = _Lane("training") if work.train else None
-        # Another lane: the time that the last training takes must not show in when the next hello leaves.
+        # Another lane: the time of the last training must not affect the time of the next hello.
         self._choosing = _Lane("choosing") if work.choose else None
         self._newest = -1
 
     async def do(
         self, effect: kernel.Train | kernel.Choose | kernel.Evaluate | kernel.Consult
     ) -> LocalResult | None:
-        """Do what an effect asks for, in a worker thread; None if a newer round has made it pointless.
+        """Perform an effect in a worker thread; return None if a newer round has superseded it.
 
-        Training and choosing that fail, with any exception, end in an event that says so. On which data they
-        fail depends on the model, which the server makes: a process that ended, or stopped answering, would
-        answer the server's question about the data.
+        Training and choosing that fail with any exception result in an event. The failure may depend on the
+        data and on the server's model: a process that ended or hung would reveal that dependence to the
+        server.
 
         Raises:
-            UsageError: this process has nothing to do it with: a bug.
+            UsageError: this process cannot perform the effect: a bug.
             Exception: a bug in evaluating or consulting.
         """
         match effect:
@@ -64,8 +64,8 @@ class LocalWorker:
         self._newest = max(self._newest, effect.round)
         async with self._training.free:
             if effect.round < self._newest:
-                # A newer round's training began to wait behind this one: the machine has left this round. To
-                # train all the same would keep a party that once was slow behind for good.
+                # A newer round waits for this training. Training anyway would keep a slow party behind for
+                # good.
                 return None
             ended = await self._training.thread.run(lambda: train(effect))
         if isinstance(ended, work_thread.Failure):

@@ -1,4 +1,4 @@
-"""A party's durable memory: the journal of its run, and the account of its key and data over all runs."""
+"""A party's durable memory: the journal of its run, and the account of its key and data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,29 +24,29 @@ from securefl.runtime.process.settings import ProcessSettings, shared_fields
 
 @dataclass(frozen=True)
 class Memory:
-    """What a party knows of itself when it starts, and where it writes on."""
+    """State of a party at its start, and its durable stores."""
 
     journal: FileJournal
     book: account.RunBook | None
-    """None for a key that ends with the run: then the journal says all there is to know."""
+    """None for a key that ends with the run: then the journal is complete."""
     releases: int
-    """Updates that it has released in this run."""
+    """Number of updates released in this run."""
     allowed: int | None
-    """Updates that its own budget allows in this run; None without one."""
+    """Number of updates that the party's budget allows in this run; None without one."""
 
     @property
     def spent(self) -> int:
-        """Last round that it has begun; -1 for none."""
+        """Last round that the party has begun; -1 for none."""
         return max(self.journal.spent, *(self.book.rounds if self.book else ()), -1)
 
     @property
     def atom_seed(self) -> bytes:
-        """Seed of the run's atoms in which updates may have left; empty for none."""
+        """Seed of the run's atoms in which updates may have been sent; empty if none."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
 
     @property
     def choice(self) -> LastChoice:
-        """The task group that it has named last."""
+        """Task group that the party has named last."""
         known = self.book.choice if self.book else NO_CHOICE
         return max(self.journal.choice, known)
 
@@ -60,11 +60,11 @@ class Memory:
 def open_memory(
     settings: ProcessSettings, identity: crypto.Identity, plan: RunPlan, data: account.OwnData
 ) -> Iterator[Memory]:
-    """A party's memory, its account held against other processes of its key meanwhile.
+    """Open a party's memory, its account locked against other processes of its key.
 
     Raises:
-        ConfigError: journal or account cannot be read or believed, or too little is left of the budget.
-        DecisionError: a person must decide whether the party goes on with this server.
+        ConfigError: journal or account is unreadable or invalid, or the budget left is too small.
+        DecisionError: a person must decide whether the party continues with this server.
         RunAbortedError: the account cannot be written.
     """
     journal = FileJournal(settings.out / f"{settings.name}.journal", settings.run)

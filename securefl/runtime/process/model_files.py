@@ -1,6 +1,6 @@
-"""Model files of a run in progress: the one of each round at the server, the last one heard at a party.
+"""Model files of a run in progress: each round's at the server, the last received at a party.
 
-Results on disk as soon as the machine tells them: the best model, or the statistics.
+Results are written as soon as the machine reports them: the best model, or the statistics.
 """
 
 import json
@@ -35,19 +35,19 @@ from securefl.training import models
 from securefl.training.models import keep_model
 
 ROUND_MODELS: Final = "models"
-"""The folder, beside the last model."""
+"""Folder beside the last model."""
 _NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
 
 
 class RoundModels:
-    """Models of single rounds at a server: names for files that are written anyway, no copies.
+    """Models of single rounds at a server, as links to files written anyway.
 
-    A round that made no model has no file, nor does one whose step verifiers refused.
+    A round without a model, or whose step verifiers refused, has no file.
 
     Args:
-        last: the file of the last model, which is written, by renaming, before a round is done.
+        last: file of the last model, replaced by renaming before a round is done.
         module: the model.
-        keep: how many rounds' stay, the latest ones; None for all.
+        keep: number of latest rounds to keep; None for all.
         count: models of a round: several for task groups.
     """
 
@@ -60,7 +60,7 @@ class RoundModels:
         self._made = self._refused = False
 
     def report(self, item: AnyReport) -> None:
-        """Take a fact that the server's machine reports.
+        """Handle a report of the server's machine.
 
         Raises:
             RunAbortedError: a file cannot be written.
@@ -76,7 +76,7 @@ class RoundModels:
                 self._refused = True
                 self._take_away(path for number, path in self._there() if number == round_)
             case ModelFinal(params=params) if self._refused and self._last.exists():
-                # What lies there came of a step that is void.
+                # The last file is the result of a void step.
                 models.keep_model(self._last, self._module, params)
 
     def _add(self, round_: int) -> None:
@@ -95,7 +95,7 @@ class RoundModels:
         return self._folder / f"round-{round_:04d}.safetensors"
 
     def _there(self) -> list[tuple[int, Path]]:
-        """The files of rounds, by round."""
+        """Return the files of rounds, with their rounds."""
         if not self._folder.is_dir():
             return []
         found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
@@ -103,13 +103,13 @@ class RoundModels:
 
     def _take_away(self, paths: Iterable[Path]) -> None:
         for path in paths:
-            # Whoever took it away before has done as well.
+            # It may have been deleted already.
             with suppress(OSError):
                 path.unlink()
 
 
 def _name_again(path: Path, other: Path) -> None:
-    """Give a file a second name, or make a copy where the file system knows no such thing."""
+    """Link a file under a second name, or copy it if the file system has no links."""
     partial = other.with_name(f".{other.name}.part")
     partial.unlink(missing_ok=True)
     try:
@@ -120,15 +120,15 @@ def _name_again(path: Path, other: Path) -> None:
 
 
 class HeardModel:
-    """The last model that a party has heard of, on disk as soon as there is no doubt of it.
+    """Last model that a party received, written once it is final.
 
-    It is what came of the round before the one that it was announced for; the first model is in no file.
-    Where rounds are verified, it is written once its link of the chain is confirmed.
+    It is the result of the round before its announcement; the initial model is not written. If rounds are
+    verified, it is written once its link of the chain is confirmed.
 
     Args:
-        path: of the file.
-        module: the model. Only what is frozen in it is read: it may be at work.
-        scenario: of the run.
+        path: the file.
+        module: the model. Only its frozen parameters are read: training may be in progress.
+        scenario: the run's scenario.
     """
 
     def __init__(self, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
@@ -139,7 +139,7 @@ class HeardModel:
         self._waiting: F32 | None = None
 
     def record_received(self, delivery: wire.Delivery) -> None:
-        """Take a message that the party's machine accepted.
+        """Handle a message that the party's machine accepted.
 
         Raises:
             RunAbortedError: the file cannot be written.
@@ -155,7 +155,7 @@ class HeardModel:
             models.keep_model(self._path, self._module, params)
 
     def report(self, item: AnyReport) -> None:
-        """Take a fact that the party's machine reports.
+        """Handle a report of the party's machine.
 
         Raises:
             RunAbortedError: the file cannot be written.
@@ -169,14 +169,14 @@ STATISTICS = "statistics.json"
 
 
 class ResultKeeper:
-    """A :class:`securefl.runtime.process.ports.Witness` that writes results besides.
+    """:class:`securefl.runtime.process.ports.Witness` that also writes results.
 
     Args:
-        witness: is told everything.
-        path: of the best model; statistics lie beside it.
+        witness: receives all records too.
+        path: file of the best model; statistics are written beside it.
         module: the model, whose parameters are overwritten.
-        scenario: of the run.
-        models: of rounds, or the last one heard.
+        scenario: the run's scenario.
+        models: models of rounds, or the last one received.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class ResultKeeper:
         self.traffic = witness.traffic
 
     def report(self, now: float, item: AnyReport) -> None:
-        """Take a fact that the machine reports.
+        """Handle a report of the machine.
 
         Raises:
             RunAbortedError: the file cannot be written.
@@ -210,7 +210,7 @@ class ResultKeeper:
         self._witness.report(now, item)
 
     def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
-        """Take a message that came in.
+        """Handle a received message.
 
         Raises:
             RunAbortedError: the file cannot be written.
@@ -221,7 +221,7 @@ class ResultKeeper:
 
 
 def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
-    """Write what ``item`` tells, if it is a result; arguments as of :class:`ResultKeeper`.
+    """Write ``item`` if it is a result; arguments as for :class:`ResultKeeper`.
 
     Raises:
         RunAbortedError: the file cannot be written.

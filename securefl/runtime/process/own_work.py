@@ -19,10 +19,10 @@ from securefl.training.data import Shard, load_samples
 
 @dataclass(frozen=True)
 class OwnWork:
-    """What a party trains, and on how much."""
+    """Model, data and training functions of a party."""
 
     module: torch.nn.Module
-    """The model, whose parameters anybody may overwrite."""
+    """The model, whose parameters may be overwritten."""
     initial: F32
     """Parameters before the first round, f32 ``(d,)``."""
     data: account.OwnData
@@ -30,21 +30,21 @@ class OwnWork:
     choose: Callable[[F32], int | None] | None
     """None without task groups."""
     log: sites.SiteLog | None = None
-    """Of the site, if the party has one."""
+    """Log of the party's site, if any."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
 
 
 def own_work(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour, own: Entropy) -> OwnWork:
-    """The work of a party.
+    """Return the work of a party.
 
     Args:
-        settings: of its process; they name a data file or a site.
-        behaviour: how the party deviates.
+        settings: settings of its process, with a data file or a site.
+        behaviour: the party's deviations.
         own: its entropy.
 
     Raises:
-        ConfigError: data or site are refused, or it is the other one that the scenario's model takes.
+        ConfigError: data or site are refused, or the scenario's model needs the other one.
     """
     if settings.gpu_processes > 1:
         models.share_gpu(settings.gpu_processes)
@@ -57,7 +57,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
     module = models.model_of(scenario, (), 0, settings.seed)
     layout = sites.Layout.of(module)
-    # A site that crashes, exits or holds the interpreter would show in this process's messages.
+    # Crashes, exits and interpreter locks of a site in this process would show in its messages.
     required = scenario.privacy.unit == "party"
     apart = sites.SiteProcess.of_party(settings.site_python, settings.site_memory, required=required)
     python, memory = (apart.python, apart.memory) if apart else (None, settings.site_memory)
@@ -90,7 +90,7 @@ def _on_shard(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour,
 
 def _training(update: rounds.Trainer, own: Entropy) -> Callable[[kernel.Train], F64]:
     def train(asked: kernel.Train) -> F64:
-        models.limit_threads()  # in the thread that trains, too
+        models.limit_threads()  # in the training thread, too
         entropy = training_entropy(own, asked.round, asked.work)
         return update(asked.round, asked.params, asked.carry, entropy, asked.samples)
 
@@ -98,7 +98,7 @@ def _training(update: rounds.Trainer, own: Entropy) -> Callable[[kernel.Train], 
 
 
 def _choosing(module: torch.nn.Module, shard: Shard, device: torch.device) -> Callable[[F32], int | None]:
-    # A module of its own: a party chooses while it may still be at the last round's training.
+    # A separate module: a party may choose while the last round's training still runs.
     chooser = sgd.Chooser(deepcopy(module), shard, device)
 
     def choose(params: F32) -> int | None:

@@ -1,4 +1,4 @@
-"""One party: its own key, its own data, its own configuration."""
+"""Process of one party: its own key, data and configuration."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,11 +22,11 @@ from securefl.training import models
 KEPT_MODEL = "{}.model.safetensors"
 """File of a party's copy of the best model, in its folder."""
 HEARD_MODEL = "{}.last.safetensors"
-"""File of the last model that a party has heard of, in its folder."""
+"""File of the last model that a party received, in its folder."""
 
 
 class DroppedMetrics:
-    """Remarks on a site's metrics that do not count, one for each round in which the reasons change.
+    """Remarks on a site's ignored metrics, at most one per round in which the reasons change.
 
     Args:
         remark: takes a sentence for the operator.
@@ -37,7 +37,7 @@ class DroppedMetrics:
         self._last: tuple[str, ...] = ()
 
     def __call__(self, round_: int, notes: Sequence[str]) -> None:
-        """Take the reasons of a round."""
+        """Report the reasons of a round if they changed."""
         if self._last != tuple(notes):
             self._last = tuple(notes)
             for note in notes:
@@ -47,14 +47,14 @@ class DroppedMetrics:
 async def run_party(
     settings: ProcessSettings, open_witness: ports.OpenWitness
 ) -> kernel.Finished | kernel.Aborted:
-    """Take part in the run until the server ends it; return how it ended.
+    """Take part in the run until the server ends it; return the outcome.
 
     Args:
-        settings: of this process.
-        open_witness: called once all is checked and the broker is reached: a refused process writes nothing.
+        settings: settings of this process.
+        open_witness: called after all checks and the broker's connection: a refused process writes nothing.
 
     Raises:
-        ConfigError: something about this party's configuration, key or data is refused.
+        ConfigError: this party's configuration, key or data is refused.
         RunAbortedError: the broker is out of reach, or journal or account cannot be written.
     """
     models.limit_threads()
@@ -89,7 +89,7 @@ async def run_party(
             software=own_software(),
             trains_last=work.holds_up,
         )
-        # A training that holds the interpreter lock may be silent for its whole time, and is not gone.
+        # A training that holds the interpreter lock may be silent for its whole time without being gone.
         silence = scenario.deadlines.training if work.holds_up else 0.0
         transport, frame_limit = await assemble.open_transport(settings, silence)
         machine = PartyMachine(context)

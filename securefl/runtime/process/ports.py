@@ -1,4 +1,4 @@
-"""Ports of a shell besides machine and transport: listeners, notes, computations."""
+"""Ports of a shell besides machine and transport: listeners, durable stores, computations."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -11,43 +11,43 @@ from securefl.training import sgd
 
 
 class Witness(Protocol):
-    """A listener to what this process saw and did: transcript, metrics, progress."""
+    """Recorder of a process's observations and actions: transcript, metrics, progress."""
 
     def report(self, now: float, item: AnyReport) -> None:
-        """Take a fact that the machine reports."""
+        """Record a report of the machine."""
         ...
 
     def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
-        """Take a refusal, with an encoded charge if there is evidence."""
+        """Record a rejection, with an encoded charge as evidence, if any."""
         ...
 
     def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
-        """Take a whole, verified message that came in; ``idle``: it was refused, or changed nothing."""
+        """Record a whole, verified message; ``idle``: it was rejected, or changed nothing."""
         ...
 
     def record_sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
-        """Take a message that is going out."""
+        """Record a message to be sent."""
         ...
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Take that this process has been waiting for them for so long; said ever more rarely."""
+        """Record a wait of ``seconds`` for peers ``whom``; called at growing intervals."""
         ...
 
     def remark(self, text: str) -> None:
-        """Take a sentence for the operator of this process; no transcript has it."""
+        """Show a sentence to this process's operator; transcripts omit it."""
         ...
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
-        """Take the size in bytes of one frame; ``peer`` is who sent it (by topic) or will get it."""
+        """Record the size in bytes of one frame; ``peer`` is its sender (by topic) or recipient."""
         ...
 
 
 OpenWitness: TypeAlias = Callable[[RunPlan | None], Witness]
-"""Opens a process's witness; of the plan of its run, where it makes one."""
+"""Function that opens a process's witness, given its run's plan, if it has one."""
 
 
 class DurableJournal(Protocol):
-    """The store that ``Journal`` effects are written to."""
+    """Store of ``Journal`` effects."""
 
     def note(self, round_: int, step: str) -> None:
         """Write durably."""
@@ -55,15 +55,15 @@ class DurableJournal(Protocol):
 
 
 class DurableState(Protocol):
-    """The store that ``Keep`` effects are written to."""
+    """Store of ``Keep`` effects."""
 
     def keep(self, state: object) -> None:
-        """Write durably, and whole or not at all."""
+        """Write durably and atomically."""
         ...
 
 
 class DurableAccount(Protocol):
-    """The store that ``Enter`` effects are written to."""
+    """Store of ``Enter`` effects."""
 
     def enter(self, entry: kernel.AccountEntry) -> None:
         """Write durably."""
@@ -72,20 +72,20 @@ class DurableAccount(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """Work that this process can do besides talking, in a worker thread.
+    """Computations of a process, performed in a worker thread.
 
-    If training or choosing raises an exception of any class, the party sends zeros: only its own log says so.
-    A ``SecureflError`` in consulting costs the round its update. Any other error in consulting or evaluating
-    is a bug and ends the process.
+    If training or choosing raises any exception, the party sends zeros, and only its own log shows it. A
+    ``SecureflError`` in consulting costs the round its update. Other errors in consulting or evaluating are
+    bugs and end the process.
     """
 
     train: Callable[[kernel.Train], F64] | None = None
-    """What is asked for to the update, f64 ``(d,)``. Never called while it is still at an earlier one."""
+    """Function from a request to the update, f64 ``(d,)``. Calls never overlap."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
     choose: Callable[[F32], int | None] | None = None
-    """All models, f32 ``(k d,)``, to the number of the one that fits best; None where no loss is finite."""
+    """Function from all models, f32 ``(k d,)``, to the index of the best; None if no loss is finite."""
     evaluate: Callable[[F32], sgd.Evaluation | None] | None = None
-    """Parameters to how good they are; None where there is nothing to test them on."""
+    """Function from parameters to their evaluation; None without test data."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
-    """(round, parameters, reclusterings) to gradients of the server's own data, one for each."""
+    """Function from (round, parameters, reclusterings) to one gradient of the server's data for each."""

@@ -1,4 +1,4 @@
-"""Privacy before a run: the launcher settles it for all, and each party checks it for itself."""
+"""Privacy before a run: settled by the launcher, checked by each party."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from securefl.training import data, models
 
 
 def length_of(scenario: Scenario, shard: data.Shard, seed: int) -> int:
-    """d: trained parameters of the scenario's model on such data.
+    """Return d, the number of trained parameters of the scenario's model on such data.
 
     Raises:
         ConfigError: there is no such model for this data.
@@ -24,10 +24,10 @@ def length_of(scenario: Scenario, shard: data.Shard, seed: int) -> int:
 
 
 def declared_length(scenario: Scenario, seed: int) -> int:
-    """d, where the scenario itself says what the data look like, or there are none: at sites.
+    """Return d if the scenario declares the data's shape, or sites train.
 
     Raises:
-        ConfigError: it does not say it, or there is no such model for this data.
+        ConfigError: the shape is not declared, or there is no such model for this data.
     """
     shape, classes = scenario.data.declared_shape, scenario.data.class_count
     if scenario.model.by_sites:
@@ -40,14 +40,14 @@ def declared_length(scenario: Scenario, seed: int) -> int:
 
 
 def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
-    """The plan of a local run with its privacy settled by the data that were split.
+    """Return the plan of a local run with privacy settled by its shards.
 
     Args:
         scenario: with privacy, settled or not.
-        stage: keys and shards of everybody.
+        stage: keys and shards of all parties.
         run: id of the run.
         seed: the public seed.
-        seeded: whether noise follows from it: then there is no epsilon to check.
+        seeded: True if noise follows from the seed: then no epsilon holds.
 
     Raises:
         ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.
@@ -66,16 +66,16 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
 
 
 def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
-    """A party's own check, before it takes part, of what others have settled.
+    """Check a party's privacy in a settled scenario before it takes part.
 
     Args:
-        plan: of the run.
-        records: that this party has.
-        trusted: whether it was the launcher on this machine who settled it, or nothing is guaranteed anyway.
+        plan: the run's plan.
+        records: number of this party's records.
+        trusted: True if the launcher on this machine settled it, or nothing is guaranteed anyway.
 
     Raises:
-        ConfigError: this party has fewer records than everybody reckons with, or the releases spend more than
-            the budget; dp_accounting is missing.
+        ConfigError: this party has fewer records than the scenario assumes, or the releases exceed the
+            budget; dp_accounting is missing.
     """
     reckoned = plan.scenario.privacy.records
     if plan.scenario.privacy.unit == "record" and reckoned is not None and records < reckoned:
@@ -95,18 +95,18 @@ def own_releases(
     spent: float,
     accounted: Callable[[privacy.Unit], float] | None = None,
 ) -> int | None:
-    """The number of releases that a party's own budget leaves it in this run; None without one.
+    """Return the number of releases that a party's budget allows in this run; None without one.
 
-    Epsilons of runs are added (basic composition), whatever their noise was.
+    Epsilons of runs are added (basic composition), for any noise.
 
     Args:
-        plan: of the run.
+        plan: the run's plan.
         budget: epsilon for this party's data over all runs; None for the budget of the scenario.
-        spent: epsilon of earlier runs on the same data, besides those in the account.
-        accounted: epsilon of the runs in the account, by whose presence they are to hide.
+        spent: epsilon of earlier runs on the same data that are not in the account.
+        accounted: epsilon of the runs in the account, by privacy unit.
 
     Raises:
-        ConfigError: there is no privacy to count, no budget, or too little is left of it for one round;
+        ConfigError: the scenario has no privacy or no budget, or less than one round's epsilon is left;
             dp_accounting is missing.
     """
     path = "--budget" if budget is not None else "--spent"

@@ -1,4 +1,4 @@
-"""Frames out: signing, a bounded window of publications in order, and what an honest process never sends."""
+"""Publisher: signs frames and publishes them in order within a bounded window; performs faults."""
 
 import asyncio
 import contextlib
@@ -18,30 +18,30 @@ from securefl.runtime.process.ports import Witness
 from securefl.runtime.transport import Link, LostFrame, Transport
 
 GONE = b"gone"
-"""Payload of a last will, which the broker publishes. That a process is there it says itself, signed."""
+"""Payload of a last will, which the broker publishes. Presence is announced in signed messages."""
 
 FAREWELL_SECONDS = 10.0
-"""How long the last messages may take to leave after the machine has ended."""
+"""Time for the last messages after the machine has ended."""
 
 END_SECONDS = 15.0
-"""How long the end of a run may take to reach the broker, besides what a transport looks for a lost one."""
+"""Time for the end of a run to reach the broker, besides the transport's reconnect time."""
 
 KEPT = 128 * 2**20
-"""Bytes of frames that are kept to be sent again, at most; of a larger round the oldest are given up."""
+"""Maximum bytes of frames kept for resending; of a larger round the oldest are dropped."""
 CHEAP = 8 * 2**20
-"""Bytes that are sent again although the broker says that it has kept them."""
+"""Bytes that are resent although the broker reports a kept session."""
 REPEATS = 8
-"""How often a round's frames are sent again to one process: whoever asks more often costs nobody anything."""
+"""Resends of a round's frames to one process, a bound on the cost of repeated requests."""
 BEYOND = (6.0, 6.0)
-"""Pauses, in seconds, before a round is sent once more after a broker forgot it: a bridge tries every 5."""
+"""Pauses, in seconds, before resends of a round after a broker lost it: a bridge reconnects every 5."""
 STALLED_SECONDS = 300.0
-"""A broker that keeps the connection and has acknowledged nothing for so long is given up."""
+"""Seconds without any acknowledgement after which a connected broker is given up."""
 _WINDOW = 32
 _RESENDABLE = 16
 
 
 class _Kept(NamedTuple):
-    """A frame that may have to be sent again."""
+    """Frame that may have to be resent."""
 
     round: int
     to: PartyId
@@ -51,17 +51,17 @@ class _Kept(NamedTuple):
 
 
 class Publisher:
-    """The way out of one process.
+    """Sender of one process.
 
     Args:
-        run: whose topics.
-        me: who publishes.
-        outbox: signs and cuts messages into frames.
-        transport: takes the frames.
-        witness: is told of every message and every frame.
-        failed: called with the error of a publication that failed.
-        remembers: whether the last frames are kept for ``ResendLast``.
-        clock: of the process.
+        run: the run of the topics.
+        me: the sender.
+        outbox: signs messages and cuts them into frames.
+        transport: sends the frames.
+        witness: records messages and frames.
+        failed: called with the error of a failed publication.
+        remembers: True if the last frames are kept for ``ResendLast``.
+        clock: the process's clock.
     """
 
     def __init__(
@@ -87,23 +87,23 @@ class Publisher:
         self._window = asyncio.Semaphore(_WINDOW)
         self._publishing: set[asyncio.Task[None]] = set()
         self._taken = 0
-        """Publications that have ended."""
+        """Number of ended publications."""
         self._up = True
         self._links = 0
-        """Changes of the connection."""
+        """Number of changes of the connection."""
         self._recent: list[tuple[str, bytes]] = []
         self._here: kernel.Send[messages.AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
         self._round = -1
         self._repeated: Counter[PartyId] = Counter()
-        """Of the present round: how often it was sent again, by who asked."""
+        """Resends in this round, by requesting process."""
         self._back: set[PartyId] = set()
-        """Who has said that it was away since we were."""
+        """Processes that reported a reconnect since this process's own."""
         self._repeating: asyncio.Task[None] | None = None
 
     def note_link(self, link: Link) -> None:
-        """Take note that the connection broke, or stands again: a broker that is away stalls nothing."""
+        """Record a broken or restored connection: an absent broker is not stalled."""
         self._up = link.up
         self._links += 1
         if self._repeating is not None:
@@ -115,7 +115,7 @@ class Publisher:
             self._repeating.add_done_callback(self._note)
 
     async def send(self, send: kernel.Send[messages.AnyMessage], now: float) -> None:
-        """Sign a message and start publishing it; signing runs in a worker thread."""
+        """Sign a message in a worker thread and start publishing it."""
         frames = await asyncio.to_thread(lambda: list(self._outbox.frames(send.to, send.place, send.message)))
         self._witness.record_sent(now, send)
         topic = self._topic(send)
@@ -130,15 +130,15 @@ class Publisher:
             self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
 
     def lead(self, session: bytes) -> None:
-        """Send all that follows in a server's session; nothing of an earlier one is sent again."""
+        """Sign later frames in a server's session; drop frames of earlier ones."""
         self._outbox.lead(session)
         self._kept.clear()
         self._kept_bytes = 0
 
     async def say_farewell(self, effects: tuple[kernel.Send[messages.AnyMessage], ...]) -> None:
-        """Send the last words of a process that ends before the run does, and let them leave."""
+        """Send the last messages of a process that ends before the run, and flush them."""
         for effect in effects:
-            # The witness's disk may be what failed.
+            # The witness's disk may be full.
             with contextlib.suppress(Exception):
                 self._witness.record_sent(self._clock(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
@@ -148,7 +148,7 @@ class Publisher:
         await self.drain()
 
     async def commit(self, fault: misbehaviour.Fault) -> None:
-        """Do what an honest process never does (securefl.runtime.misbehaviour.seam)."""
+        """Perform a fault (securefl.runtime.misbehaviour.seam)."""
         match fault:
             case misbehaviour.SendRaw():
                 await self._publish(self._ordinary(fault.to), fault.payload)
@@ -165,11 +165,10 @@ class Publisher:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def lost(self, kept: bool) -> Iterator[LostFrame]:
-        """Frames of this round, byte for byte, that a broker has acknowledged and may have lost.
+        """Yield frames of this round, byte for byte, that a broker acknowledged and may have lost.
 
-        One that starts again has lost what it had not passed on. Of one that has kept the session all should
-        be there, but not all do (amqtt forgets what was not acknowledged): then, too, while it is little.
-        Whoever has a frame already drops it as a duplicate.
+        A restarted broker has lost undelivered frames. One that kept the session should have them, but amqtt
+        forgets unacknowledged ones: then small amounts are resent. Receivers drop duplicates.
         """
         if kept and self._kept_bytes > CHEAP:
             return
@@ -178,14 +177,14 @@ class Publisher:
             yield LostFrame(one.topic, one.frame, one.retain)
 
     def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
-        """Return the frames that carry one that is larger than the broker takes now."""
+        """Return the carriers of a frame that is larger than the broker accepts."""
         return self._outbox.carriers(frame, limit)
 
     async def again(self, to: PartyId, *, kept: bool) -> None:
-        """Send the frames of this round that ``to`` should have once more.
+        """Resend this round's frames to ``to``, which reports a reconnect.
 
-        It says that it was away, and whether the broker kept what came for it. To one process they are sent
-        :data:`REPEATS` times a round at most: a few words of its are answered with a model.
+        ``kept``: True if the broker kept its session. At most :data:`REPEATS` times a round per process, as a
+        short message triggers the resend of a model.
         """
         self._back.add(to)
         self._repeated[to] += 1
@@ -199,10 +198,10 @@ class Publisher:
             await self._publish(self._ordinary(to), one.frame)
 
     async def _repeat(self) -> None:
-        """Send the frames of this round once more to whoever may be beyond a bridge, while they are little.
+        """Resend small frames of this round to processes that may be beyond a bridge.
 
-        A broker that forgets forgets what a bridge had subscribed to: until the bridge is back, which may be
-        after us, it passes nothing on, and who is beyond has seen no connection break.
+        A broker that loses its state forgets a bridge's subscriptions and forwards nothing until the bridge
+        reconnects, perhaps after this process; processes beyond it see no broken connection.
         """
         for pause in BEYOND:
             await asyncio.sleep(pause)
@@ -224,10 +223,10 @@ class Publisher:
         self._kept_bytes += len(one.frame)
 
     async def so_far(self) -> None:
-        """Wait until the broker has what was sent up to now; a frame that fails is told elsewhere.
+        """Wait until the broker has acknowledged all frames so far; failures are reported elsewhere.
 
         Raises:
-            RunAbortedError: the broker takes nothing any more.
+            RunAbortedError: the broker acknowledges nothing any more.
         """
         waiting: Set[asyncio.Task[None]] = set(self._publishing)
         while waiting:
@@ -237,12 +236,12 @@ class Publisher:
                 raise _stall_error()
 
     async def drain(self, within: float = FAREWELL_SECONDS) -> None:
-        """Let the last messages leave, for so many seconds at most."""
+        """Wait for pending publications, ``within`` seconds at most."""
         if self._publishing:
             await asyncio.wait(self._publishing, timeout=within)
 
     async def cancel(self) -> None:
-        """Give up what has not left yet."""
+        """Cancel pending publications."""
         giving_up = {*self._publishing, *(() if self._repeating is None else (self._repeating,))}
         for task in giving_up:
             task.cancel()
@@ -256,15 +255,15 @@ class Publisher:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
     async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
-        """Start publishing in order; wait only while too much is under way.
+        """Start publishing in order; wait while the window is full.
 
         Raises:
-            RunAbortedError: the broker takes nothing any more.
+            RunAbortedError: the broker acknowledges nothing any more.
         """
         while True:
             links = self._links
             try:
-                # The first to end makes room: without any there is none.
+                # Any publication that ends makes room.
                 async with asyncio.timeout(STALLED_SECONDS):
                     await self._window.acquire()
                 break
@@ -276,7 +275,7 @@ class Publisher:
         task.add_done_callback(self._end_publication)
 
     def _stood_since(self, links: int) -> bool:
-        """Whether the connection has stood since it had changed so often."""
+        """Return True if the connection is up and has not changed since ``links`` changes."""
         return self._up and self._links == links
 
     def _end_publication(self, task: asyncio.Task[None]) -> None:
@@ -297,5 +296,5 @@ def _stall_error() -> RunAbortedError:
 
 
 def _ends_the_run(send: kernel.Send[messages.AnyMessage]) -> bool:
-    """Whether whoever comes later has to learn it, too: the broker keeps it as it is signed."""
+    """Return True if the broker must retain the message for late joiners."""
     return send.to == EVERYONE and isinstance(send.message, messages.Goodbye)

@@ -1,4 +1,4 @@
-"""A clock that stands still while its process does: stopped, swapped out, or on a suspended machine."""
+"""Clock that stops while its process does: stopped, swapped out, or on a suspended machine."""
 
 import asyncio
 import threading
@@ -7,38 +7,38 @@ from collections.abc import Callable
 from typing import Final
 
 SERVER_TOLERANCE: Final = 2.5
-"""Seconds without a beat after which a server counts the time as not run. Its steps and messages are handled
-in other threads, so that its loop is never busy for so long."""
+"""Seconds without a beat that a server counts as a standstill. Steps and messages run in other threads, so
+that its loop is never busy for that long."""
 
 PARTY_TOLERANCE: Final = 60.0
-"""The same for a party: longer, since training in its process may hold the interpreter, and the time at which
-its input leaves must not follow from that."""
+"""The same for a party; longer, since training may hold the interpreter, and the time at which a party's
+input is sent must not depend on that."""
 
 _GRACE: Final = 3.0
-"""Seconds for which the clock stands still after a standstill: frames that came meanwhile are read first."""
+"""Seconds for which the clock stops after a standstill, so that pending frames are read first."""
 
 
 class RunningClock:
-    """Seconds during which this process ran, by the monotonic clock; never goes back.
+    """Seconds during which this process ran, by the monotonic clock; never decreases.
 
-    A machine whose deadlines follow this clock loses no deadline to a standstill: they move by the time that
-    was not run. The clock has to be read at least every third of ``tolerance`` (:meth:`keep_beating`).
+    Deadlines by this clock move by the time of a standstill. It must be read at least every third of
+    ``tolerance`` (:meth:`keep_beating`).
 
     Args:
-        tolerance: seconds between two readings beyond which the time between them was not run.
+        tolerance: seconds between two readings above which their interval counts as a standstill.
         source: the monotonic clock.
     """
 
     def __init__(self, tolerance: float, source: Callable[[], float] | None = None) -> None:
         self._tolerance = tolerance
-        # Looked up now, not at import: tests run processes on a clock of their own.
+        # Looked up now, not at import: tests run processes with their own clock.
         self._source = time.monotonic if source is None else source
         self._lock = threading.Lock()
         self._read = self._shown = self._source()
         self._lost = 0.0
 
     def __call__(self) -> float:
-        """Return the time; from any thread."""
+        """Return the time; thread-safe."""
         with self._lock:
             now = self._source()
             gap = now - self._read
@@ -50,11 +50,11 @@ class RunningClock:
 
     @property
     def lost(self) -> float:
-        """Seconds that were not run so far, graces included."""
+        """Seconds of standstills so far, graces included."""
         return self._lost
 
     async def keep_beating(self) -> None:
-        """Read the clock often enough; runs until it is cancelled."""
+        """Read the clock often enough, until cancelled."""
         while True:
             self()
             await asyncio.sleep(self._tolerance / 5)

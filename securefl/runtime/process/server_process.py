@@ -1,6 +1,6 @@
-"""The server process, and its store of masked vectors, which spools to disk.
+"""Server process, and its store of masked vectors, which spools to disk.
 
-It holds the model, the test set, samples of its own where the rule needs some, and never an update.
+The server holds the model, the test set, its own samples if the rule needs some, and never an update.
 """
 
 import asyncio
@@ -49,9 +49,9 @@ from securefl.training.models import (
 
 
 class SpoolingStore:
-    """A ``VectorStore`` that spills to one unlinked temporary file.
+    """``VectorStore`` that spills to one unlinked temporary file.
 
-    What it keeps is masked, hence uniform: the file needs no protection beyond mode 0600.
+    Its vectors are masked, hence uniform: the file needs no protection beyond mode 0600.
     """
 
     def __init__(self, memory_limit: int, directory: Path | None = None) -> None:
@@ -65,7 +65,7 @@ class SpoolingStore:
         self._next = 0
 
     def put(self, vector: bytes) -> int:
-        """Keep ``vector`` and return its handle.
+        """Store ``vector`` and return its handle.
 
         Raises:
             RunAbortedError: the disk is full.
@@ -88,7 +88,7 @@ class SpoolingStore:
         return os.pread(self._file, size, offset)
 
     def discard_all(self) -> None:
-        """Forget everything and give the disk space back."""
+        """Drop all vectors and free the disk space."""
         self._memory.clear()
         self._spooled.clear()
         self._used = self._end = 0
@@ -114,12 +114,12 @@ class SpoolingStore:
 
 JOURNAL = "server.journal"
 JOURNAL_BOUND = 2**16
-"""Bytes; a round's entries come on top."""
+"""Bytes, without the current round's entries."""
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
-"""The best one by ``stop.metric``."""
+"""Best model by ``stop.metric``."""
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
-"""Round, parameters and reclusterings, to gradients of the server's own samples."""
+"""Function from round, parameters and reclusterings to gradients of the server's own samples."""
 
 
 async def run_server(
@@ -128,8 +128,8 @@ async def run_server(
     """Lead the run to its end; the latest model is always in ``settings.out``.
 
     Args:
-        settings: of this process.
-        open_witness: called once all is checked and the broker is reached: a refused process writes nothing.
+        settings: settings of this process.
+        open_witness: called after all checks and the broker's connection: a refused process writes nothing.
 
     Raises:
         ConfigError: configuration, keys, test data or the server's own data are refused.
@@ -158,8 +158,8 @@ async def run_server(
     )
 
     def evaluate(params: F32) -> sgd.Evaluation | None:
-        limit_threads()  # in the thread that evaluates, too
-        # Written every round, so that a run that is aborted later has not lost its model.
+        limit_threads()  # in the evaluating thread, too
+        # Written every round, so that an aborted run keeps its model.
         keep_model(settings.out / MODEL_FILE, module, params)
         return work.evaluator.evaluate(params)
 
@@ -182,7 +182,7 @@ async def run_server(
             except RunOverError as over:
                 if resumed is None:
                     raise
-                # An earlier server has told the end, and was killed before it had written down the outcome.
+                # An earlier server announced the end, and was killed before it recorded the outcome.
                 open_witness(plan)
                 return (
                     kernel.Aborted(over.told.reason)
@@ -194,7 +194,7 @@ async def run_server(
             outbox = wire.Outbox(settings.run, identity, OsEntropy(), frame_limit)
             try:
                 if settings.resumes and resumed is None:
-                    # Before any other file of the run: a server that is killed as it waits comes back, too.
+                    # Before any other file of the run: a server that is killed while waiting can resume.
                     checkpoint.keep(honest.first_checkpoint())
                 witness = open_witness(plan)
             except SecureflError as error:
@@ -227,10 +227,10 @@ async def run_server(
 
 
 def _read_resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None:
-    """What an earlier server of the run has left.
+    """Return the state that an earlier server of the run left.
 
     Raises:
-        ConfigError: the checkpoint cannot be believed, or the journal is there without it, or ahead of it.
+        ConfigError: the checkpoint is invalid, or the journal is there without it, or ahead of it.
     """
     state = checkpoint.read()
     if state is not None:
@@ -254,13 +254,13 @@ def _read_resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed |
 
 @dataclass(frozen=True)
 class _ServerWork:
-    """What the server computes with, besides sums."""
+    """Model, evaluator and own data of the server."""
 
     module: torch.nn.Module
     initial: F32
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     consult: Consult | None
-    """Answers ``Consult``; None where the rule needs no samples of the server's own."""
+    """Function for ``Consult``; None if the rule needs no samples of the server."""
 
 
 def _without_data(settings: ProcessSettings) -> _ServerWork:
@@ -287,7 +287,7 @@ async def _decline(
     outbox: wire.Outbox,
     last: kernel.Send[messages.AnyMessage],
 ) -> None:
-    """End a run that cannot begin. Nothing that fails here matters."""
+    """End a run that cannot begin, ignoring errors."""
     topic, retain = topics.down(settings.run, last.to), isinstance(last.message, messages.Goodbye)
     with contextlib.suppress(Exception):
         async with asyncio.timeout(FAREWELL_SECONDS):

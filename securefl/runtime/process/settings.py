@@ -63,42 +63,42 @@ def shared_fields(source: object, target: type[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSettings(RecordOptions):
-    """One process of one run."""
+    """Settings of one process of one run."""
 
     scenario: Scenario
     run: RunId
     name: PartyId
     identity: crypto.Identity | Path
-    """Its private keys: in a file of its owner's, or, from a launcher, themselves. Those are in no file."""
+    """Private keys: the owner's file, or the keys themselves from a launcher, which are in no file."""
     roster_file: Path
     broker: transport.BrokerUrl | transport.Brokers
-    """Where the run is; of several the first that takes this process, and another one where that is lost."""
+    """Brokers of the run; the first that accepts this process is used, and another if it is lost."""
     broker_patience: float = 60.0
-    """Seconds without any broker, or the others at it, after which this process gives up."""
+    """Seconds without any broker, or other processes at it, after which this process gives up."""
     data_file: Path
-    """A party's samples, or the server's test set, as ``--data`` names them; nothing where sites train."""
+    """A party's samples, or the server's test set, as for ``--data``; empty if sites train."""
     server_data_file: Path | None = None
-    """Only for the server, where its rule needs them: training samples of its own, named alike."""
+    """Server only, if its rule needs them: its own training samples, named alike."""
     out: Path
-    """Directory for transcript, journal and results; the process writes only files that carry its name."""
+    """Directory for transcript, journal and results; the process writes only files with its name."""
     accounted: bool = False
-    """Whether the launcher has checked on this machine that the releases keep to the privacy budget."""
+    """True if the launcher on this machine has checked the privacy budget."""
     alone: bool = False
-    """Whether the launcher knows that no other server leads this run: broker or run id are its own."""
+    """True if no other server can lead this run: the launcher owns the broker or the run id."""
     own_budget: float | None = None
-    """A party's own limit of epsilon for its data, earlier runs included; the scenario's counts as well."""
+    """A party's own limit of epsilon for its data, earlier runs included; the scenario's applies as well."""
     own_spent: float = 0.0
-    """The epsilon that earlier runs have spent of it."""
+    """Epsilon of it that earlier runs have spent."""
     account: Path | None = None
-    """Where a party keeps what it gives away over all its runs; None for a key that ends with the run."""
+    """File of a party's releases over all runs; None for a key that ends with the run."""
     keep_heard: bool = False
-    """Only for a party: whether the last model that it heard of is kept in a file."""
+    """Party only: True if the last received model is kept in a file."""
     gpu_processes: int = 1
-    """Training processes of this machine that share its GPU."""
+    """Number of training processes that share this machine's GPU."""
     coalition_dir: Path | None = None
-    """Where attackers tell each other what they trained: a directory of this machine that no honest party
-    reads. Only where several of a coalition run on it."""
+    """Directory in which attackers of one machine exchange updates; None without such a coalition. Honest
+    parties do not read it."""
     resumes: bool = False
-    """Whether another process of this name goes on where this one is ended. Not so where keys end with it."""
+    """True if another process of this name can resume; False if keys end with the process."""
     frame_limit: int | None = None
-    """Largest frame the broker takes in bytes; measured at start when None."""
+    """Maximum frame of the broker in bytes; measured at start when None."""

@@ -1,8 +1,8 @@
-"""The asyncio shell: frames in, machine step, effects out. All decisions are the machine's.
+"""asyncio shell: frames in, machine step, effects out. All decisions are the machine's.
 
-One task reads the transport, one consumes events (frames, deadlines, results of local work) strictly one at a
-time, and publishing runs behind a bounded window in order. Steps run in a worker thread, so that decrypting,
-opening sums or signing never starves the connection's keep-alive.
+One task reads the transport, one handles events (frames, deadlines, results of local work) one at a time, and
+publications run in order within a bounded window. Steps run in a worker thread, so that decrypting, opening
+sums or signing never delays the connection's keep-alive.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportC
 PhaseT = TypeVar("PhaseT")
 
 _BACKLOG = 256
-"""Frames that may wait for the machine; beyond it they stay with the transport, and so with the broker."""
+"""Frames that may wait for the machine; further ones stay with the transport, and so with the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class _Stop:
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """A task of this shell failed in a way nobody foresaw: a bug, which must surface."""
+    """Unexpected failure of a task of this shell: a bug, which must surface."""
 
     error: BaseException
 
 
 class Shell(Generic[PhaseT]):
-    """Runs one machine until it ends."""
+    """Runner of one machine until it ends."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Shell(Generic[PhaseT]):
         broker_patience: float = 60.0,
     ) -> None:
         self._pauses = pauses
-        """Whether another process goes on where this one stops."""
+        """True if another process can resume."""
         self._pausing = False
         self._me = me
         self._machine = machine
@@ -95,30 +95,30 @@ class Shell(Generic[PhaseT]):
         self._farewell = farewell
         self._awaited = awaited
         self._agreed = agreed
-        """Seconds that a phase lasts by agreement, before any process is late."""
+        """Function of the phase: agreed seconds before any process is late."""
         self._end_within = broker_patience + END_SECONDS
         self._vigil = Vigil(self._clock())
         self._overdue = 0
-        """Frames to handle before a deadline that has passed: those that were there when it was noticed."""
+        """Frames to handle before a passed deadline: those present when it was noticed."""
         self._events: asyncio.Queue[ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken] = (
             asyncio.Queue()
         )
         self._room = asyncio.Semaphore(_BACKLOG)
         self._stopping = asyncio.Event()
         self._stopped = 0.0
-        """When it was asked to end, if it was."""
+        """Time of the request to end."""
         self._working: set[asyncio.Task[kernel.Event[messages.AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._connections = 1
         self._online = True
         self._links = 0
-        """Changes of the connection that the machine has not been told of yet."""
+        """Number of connection changes that the machine has not yet received."""
         self._unheard: list[tuple[PartyId, bool]] = []
-        """Who was away, and whether the broker says that it kept what came meanwhile."""
+        """Reconnected processes, each with True if the broker kept its session."""
         self._outcome: kernel.Finished | kernel.Aborted | None = None
 
     def pause(self, reason: str) -> None:
-        """Ask the machine to stop where another process goes on; who is asked again ends at once."""
+        """Ask the machine to pause if another process can resume; a second call ends at once."""
         if not self._pauses:
             self.stop(reason)
         elif self._pausing:
@@ -138,7 +138,7 @@ class Shell(Generic[PhaseT]):
         self._events.put_nowait(_Stop(end))
 
     async def run(self) -> kernel.Finished | kernel.Aborted:
-        """Run to the end and return how it ended. Whatever the end, the others are told if it can be done.
+        """Run to the end and return the outcome. The others are notified if possible.
 
         Raises:
             RunAbortedError: journal, transcript or model cannot be written.
@@ -158,7 +158,7 @@ class Shell(Generic[PhaseT]):
             await self._see_off(phase, FAREWELL_SECONDS if stopped else self._end_within)
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
-            # Nobody has asked this process to end: it may take its time, as at the end of a run.
+            # No request to end: the flush may take as long as at the end of a run.
             await self._leave_early(reason, self._end_within)
             raise
         else:
@@ -181,8 +181,8 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                # The phase of a party changes with what the server sends, or with its own work. The server
-                # waits for several parties: one that answers does not hide the others.
+                # A party's phase changes with the server's messages, or with its own work. The server waits
+                # for several parties: an answer of one must not hide the others.
                 step = type(phase) if self._me == SERVER else phase
                 self._vigil.begin(self._clock(), step, self._agreed(phase))
             await self._perform(faults)
@@ -192,7 +192,7 @@ class Shell(Generic[PhaseT]):
         return phase, self._outcome
 
     async def _see_off(self, phase: PhaseT, within: float) -> None:
-        """Let the last messages leave; meanwhile the machine still answers, to whoever joins too late."""
+        """Flush outgoing messages; keep answering late joiners."""
         leaving = asyncio.create_task(self._publisher.drain(within))
         try:
             while not leaving.done() and self._outcome is not None:
@@ -212,7 +212,7 @@ class Shell(Generic[PhaseT]):
         await self._publisher.drain()
 
     async def _leave_early(self, reason: str, within: float) -> None:
-        """Tell the others that this process ends before the run does. Nothing that fails here matters."""
+        """Notify the others that this process ends before the run, ignoring errors."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(within):
                 last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, kernel.Send))
@@ -227,7 +227,7 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)))
 
     def _note_link(self, link: Link) -> None:
-        """The connection broke, or stands again."""
+        """Handle a broken or restored connection."""
         now = self._clock()
         self._online = link.up
         self._links += 1
@@ -243,9 +243,9 @@ class Shell(Generic[PhaseT]):
     ) -> ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken:
         """Return the next event.
 
-        A deadline that has passed comes after what has come before it, and before what comes later: a slow
-        process loses no input that it already has, and a flood of frames puts no deadline off. The machine
-        first learns the state of the connection: deadlines may stand still with it.
+        A passed deadline follows the frames that arrived before it and precedes later ones: a slow process
+        loses no input, and a flood of frames delays no deadline. Connection changes come first: deadlines may
+        pause with them.
         """
         while self._links or self._wake is None or self._wake > self._clock():
             due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)
@@ -254,7 +254,7 @@ class Shell(Generic[PhaseT]):
                 async with asyncio.timeout(until - self._clock()):
                     item = await self._events.get()
             except TimeoutError:
-                # Who began a message and fell silent sends nothing that would bring it to mind.
+                # A sender of an incomplete message that falls silent triggers no other sweep.
                 self._inbox.sweep(self._clock())
                 self._say_whom_we_wait_for(phase)
                 continue
@@ -292,7 +292,7 @@ class Shell(Generic[PhaseT]):
     def _step(
         self, phase: PhaseT, item: ArrivedFrame | kernel.Event[messages.AnyMessage]
     ) -> tuple[PhaseT, tuple[RunEffect | misbehaviour.Fault, ...]]:
-        """Verify and reassemble if it is a frame, then step. Runs in a worker thread."""
+        """Verify and reassemble a frame, then step. Runs in a worker thread."""
         now = self._clock()
         if isinstance(item, ArrivedFrame):
             try:
@@ -320,7 +320,7 @@ class Shell(Generic[PhaseT]):
         return after, self._seam(event, phase, effects)
 
     def _note_losses(self, event: kernel.Event[messages.AnyMessage]) -> None:
-        """Note who was without a connection: something of what was sent then may be lost."""
+        """Record processes that were disconnected: frames sent meanwhile may be lost."""
         match event:
             case kernel.Received(sender=sender, message=messages.Here(connection=connection, kept=kept)) if (
                 connection > 1
@@ -332,7 +332,7 @@ class Shell(Generic[PhaseT]):
     def _open(self, frame: ArrivedFrame, now: float) -> kernel.Event[messages.AnyMessage] | None:
         party = topics.status_party(frame.topic)
         if party == self._me:
-            # The server hears its own topic as it hears everybody's.
+            # The server's own status topic matches its subscription.
             return None
         if party is not None and frame.payload == GONE:
             return kernel.PresenceHint(now, party)
@@ -346,7 +346,7 @@ class Shell(Generic[PhaseT]):
         return delivery.event(now)
 
     async def _perform(self, effects: tuple[RunEffect | misbehaviour.Fault, ...]) -> None:
-        """Perform effects in order. A journal that cannot be written ends everything before what follows."""
+        """Perform effects in order. A journal that cannot be written prevents all later ones."""
         for effect in effects:
             now = self._clock()
             match effect:
@@ -376,7 +376,7 @@ class Shell(Generic[PhaseT]):
                     await self._publisher.commit(fault)
 
     def _remember(self, effect: kernel.Journal | kernel.Enter | kernel.Keep) -> None:
-        """Write durably, where there is anything to write to."""
+        """Write durably, if there is a store."""
         if isinstance(effect, kernel.Enter):
             if self._account is not None:
                 self._account.enter(effect.entry)
@@ -387,7 +387,7 @@ class Shell(Generic[PhaseT]):
             self._journal.note(effect.round, effect.step)
 
     async def _unless_stopped(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Send; but who is asked to end does not wait long for a broker that takes nothing."""
+        """Send; once asked to end, wait only briefly for a broker that does not acknowledge."""
         task, stopping = asyncio.ensure_future(sending), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -425,7 +425,7 @@ class Shell(Generic[PhaseT]):
         self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)) if lost else _Broken(error))
 
     def _end_work(self, task: asyncio.Task[kernel.Event[messages.AnyMessage] | None]) -> None:
-        """Pass on what local work, or the reading of frames, ended with."""
+        """Queue the result of local work, or of reading frames."""
         self._working.discard(task)
         if task.cancelled():
             return

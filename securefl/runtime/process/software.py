@@ -19,5 +19,5 @@ def own_software() -> messages.Software:
 
 
 def _printable(version: str) -> str:
-    """Return what the message takes of a version: some builds add characters of their own."""
+    """Return a version in the message's alphabet: some builds add other characters."""
     return re.sub(r"[^0-9A-Za-z.+-]", "-", version)[:32] or "unknown"

@@ -1,6 +1,6 @@
-"""Standstills of a process while a site trains in it: code that holds the interpreter lock.
+"""Standstills of a process while a site's code holds the interpreter lock, and wait reminders.
 
-Reminders of whom a process waits for: after ten seconds, and then ever more rarely.
+Reminders come after ten seconds of waiting, then at growing intervals.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from typing import Final
 
 NOTED_SECONDS: Final = 5.0
-"""Standstills that are reported. An overloaded machine makes shorter ones."""
+"""Minimum standstill to report. An overloaded machine makes shorter ones."""
 _EVERY: Final = 0.5
 
 
 class StandstillWatch:
-    """A listener to standstills of the running loop.
+    """Monitor of standstills of the running loop.
 
-    Code that holds the interpreter lock stops all other threads of its process, the loop's included. A
-    standstill outside of trainings has another cause and is not reported.
+    Code that holds the interpreter lock stops all other threads, the loop's included. Standstills outside of
+    trainings have another cause and are not reported.
 
     Args:
         report: called with the round of the training and the seconds of the standstill.
@@ -32,7 +32,7 @@ class StandstillWatch:
         self._report = report
         self._round = -1
         self._ended = -math.inf
-        """When the last training ended, by the loop's clock; infinite during one."""
+        """End of the last training, by the loop's clock; infinite during one."""
 
     @contextmanager
     def training(self, round_: int) -> Iterator[None]:
@@ -50,13 +50,13 @@ class StandstillWatch:
             before = now()
             await asyncio.sleep(_EVERY)
             stood = now() - before - _EVERY
-            # The training may have ended in the same step of the loop that this task was woken in.
+            # The training may have ended in the loop step that woke this task.
             if stood >= NOTED_SECONDS and self._ended >= before:
                 self._report(self._round, stood)
 
 
 class LockProbe:
-    """The longest time for which no other thread of this process could run, as a context manager."""
+    """Longest time for which no other thread of this process could run, as a context manager."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -85,7 +85,7 @@ LONGEST_SECONDS: Final = 300.0
 
 
 class Vigil:
-    """Since when a process waits, and when it says so next.
+    """Schedule of reminders while a process waits.
 
     Args:
         now: time on the monotonic clock, in seconds, as everywhere here.
@@ -97,15 +97,15 @@ class Vigil:
         self._step: object = None
         self._agreed = 0.0
         self.due = now + FIRST_SECONDS
-        """When it is to be said next."""
+        """Time of the next reminder."""
 
     def begin(self, now: float, step: object, agreed: float = 0.0) -> None:
-        """Start to wait anew if the step is another one.
+        """Restart the wait if the step is another one.
 
         Args:
             now: as for the class.
             step: compared by identity.
-            agreed: seconds that the step lasts by agreement; the first reminder is due as much later.
+            agreed: seconds that the step lasts by agreement, which delay the first reminder.
         """
         if step is not self._step or agreed != self._agreed:
             self._step, self._agreed = step, agreed
@@ -113,10 +113,10 @@ class Vigil:
             self.due = now + agreed + FIRST_SECONDS
 
     def seconds(self, now: float) -> float:
-        """Seconds that it has been waiting."""
+        """Return the seconds waited."""
         return now - self._since
 
     def put_off(self, now: float) -> None:
-        """It has been said, or there was nothing to say."""
+        """Schedule the next reminder."""
         self._pause = min(2 * self._pause, LONGEST_SECONDS)
         self.due = now + self._pause

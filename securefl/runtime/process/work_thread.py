@@ -1,4 +1,4 @@
-"""A thread for code that may fail in any way, or never end: a party's training, its choice of a group."""
+"""Thread for code that may fail in any way, or never end: training, choice of a task group."""
 
 import asyncio
 import threading
@@ -13,23 +13,23 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception that the code raised, of any class.
+    """Exception of any class that the code raised.
 
-    It is a value, since exceptions such as ``StopIteration`` and ``CancelledError`` mean something else to
-    futures and event loops, and others end them.
+    A value, since exceptions such as ``StopIteration`` and ``CancelledError`` have other meanings for futures
+    and event loops, and others end them.
     """
 
     error: BaseException
 
 
 class WorkThread:
-    """Runs one call after another, in the order of the calls.
+    """Daemon thread that runs calls in order.
 
-    The thread ends with the process, whatever the code is doing then: the interpreter does not wait for it
-    (:func:`any_is_busy`). It starts at once, so that no later call makes the process larger.
+    The thread ends with the process; the interpreter does not wait for it (:func:`any_is_busy`). It starts at
+    once, so that no later call makes the process larger.
 
     Args:
-        name: of the thread, for debuggers.
+        name: name of the thread, for debuggers.
     """
 
     def __init__(self, name: str) -> None:
@@ -37,7 +37,7 @@ class WorkThread:
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def run(self, call: Callable[[], ResultT]) -> ResultT | Failure:
-        """Return what ``call`` returns, or the failure that it ends with.
+        """Return the result of ``call``, or its failure.
 
         Cancelling the caller does not stop the call; its result is dropped.
         """
@@ -52,13 +52,13 @@ class WorkThread:
             _BUSY.add(call)
             result = outcome_of(call.function)
             _BUSY.discard(call)
-            # The loop may have ended meanwhile: then nothing waits for the result.
+            # The loop may have ended: then nothing waits for the result.
             with suppress(RuntimeError):
                 call.loop.call_soon_threadsafe(call.finish, result)
 
 
 def outcome_of(function: Callable[[], ResultT]) -> ResultT | Failure:
-    """Return what ``function`` returns, or its failure: no class of exception passes."""
+    """Return the result of ``function``, or its failure: no exception passes."""
     try:
         return function()
     except BaseException as error:
@@ -68,15 +68,15 @@ def outcome_of(function: Callable[[], ResultT]) -> ResultT | Failure:
 def any_is_busy() -> bool:
     """Return True if code still runs in a work thread of this process.
 
-    The interpreter's shutdown would end such a thread in the middle of a library call, which aborts the
-    process: leave by ``os._exit`` then.
+    The interpreter's shutdown would end such a thread inside a library call, which aborts the process: leave
+    by ``os._exit`` then.
     """
     return bool(_BUSY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Call(Generic[ResultT]):
-    """A call, and the future of its result."""
+    """Call with the future of its result."""
 
     function: Callable[[], ResultT]
     loop: asyncio.AbstractEventLoop
