@@ -1,4 +1,4 @@
-"""Reports on the checks of opened sums: what they can find, and found, by how many in a sum add no noise."""
+"""Reports on the checks of opened sums: exclusions and power, by number of parties without noise."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ from securefl.scenario import Behaviour, NoNoise, Scenario
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The verdict of all rounds together on parties, or on fixed clusters."""
+    """Verdict of all rounds on parties, or on fixed clusters."""
 
     suspects: tuple[Suspect, ...]
-    """Whom there is evidence of, at the end of the run."""
+    """Suspects at the end of the run."""
     needed: float
-    """Decimal digits that name a suspect."""
+    """Decimal digits of evidence that name a suspect."""
     alpha: float
-    """The probability that anybody is ever named who keeps to what was agreed (in fixed clusters: and whose
-    cluster mates do), if the bound on the number of Byzantine parties holds."""
+    """Maximum probability that a party that follows the protocol (in fixed clusters: with its cluster mates)
+    is ever named, if the bound on the number of Byzantine parties holds."""
     byzantine: int | None
-    """That bound; None where nothing rests on one."""
+    """That bound; None if no evidence depends on it."""
 
     @property
     def named(self) -> tuple[Suspect, ...]:
-        """Those whose evidence was enough at the end of some round."""
+        """Suspects whose evidence sufficed at the end of some round."""
         return tuple(one for one in self.suspects if one.highest >= self.needed)
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
-        """For ``summary.json``."""
+        """Return the content for ``summary.json``."""
         return {
             "named": [list(one.parties) for one in self.named],
             "needed": round(self.needed, 4),
@@ -57,7 +57,7 @@ class RunVerdict:
 
 
 def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
-    """The verdict on the evidence in these rounds; None where it is of nobody."""
+    """Return the verdict on the evidence of these rounds; None if no evidence is collected."""
     kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return None
@@ -72,46 +72,46 @@ STATED: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Opened sums of so many parties, so many of whom add no noise."""
+    """Opened sums of one size and number of parties without noise."""
 
     survivors: int
     silent: int
     sums: int
     failed: int
-    """Left out by the checks."""
+    """Sums that the checks excluded."""
     power: float | None
-    """The probability that the noise floor leaves out such a sum if its signals cancel; None with the
-    published pair, and where all add their noise."""
+    """Probability that the noise floor excludes such a sum if its signals cancel; None with the published
+    pair, and if all parties add their noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Results of the checks over a whole run, against what the scenario says of its parties."""
+    """Results of the checks over a whole run, compared with the scenario's behaviours."""
 
     tallies: tuple[Tally, ...]
     false_alarms: int
-    """Sums that were left out though all whom they count keep to bounds and noise."""
+    """Excluded sums of parties that all keep to bounds and noise."""
     verdict: RunVerdict | None = None
-    """Over rounds; None where evidence is of nobody."""
+    """Verdict over rounds; None if no evidence is collected."""
 
     @property
     def sums(self) -> int:
-        """All that were opened."""
+        """Number of opened sums."""
         return sum(one.sums for one in self.tallies)
 
     @property
     def failed(self) -> int:
-        """Those that the checks left out."""
+        """Number of sums that the checks excluded."""
         return sum(one.failed for one in self.tallies)
 
     @property
     def silent_failed(self) -> float | None:
-        """Of the sums that count a party without noise, the share that was left out; None without any."""
+        """Excluded share of the sums with a party without noise; None if there are none."""
         sums = sum(one.sums for one in self.tallies if one.silent)
         return sum(one.failed for one in self.tallies if one.silent) / sums if sums else None
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
-        """For ``summary.json``."""
+        """Return the content for ``summary.json``."""
         return {
             "sums": self.sums,
             "failed": self.failed,
@@ -131,11 +131,11 @@ class Checked:
 
 
 class CheckWatch:
-    """Compares what checks leave out with who deviates.
+    """Comparison of excluded sums with the deviating parties.
 
     Args:
-        plan: of a run with checks.
-        cast: who shows what (:func:`securefl.methods.attacks.assignment.behaviours_of`).
+        plan: plan of a run with checks.
+        cast: behaviours by party (:func:`securefl.methods.attacks.assignment.behaviours_of`).
     """
 
     def __init__(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
@@ -143,7 +143,7 @@ class CheckWatch:
         self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
 
     def check_results(self, records: Sequence[RoundRecord]) -> Checked:
-        """The results of the checks in these rounds."""
+        """Return the results of the checks in these rounds."""
         sums: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()
         alarms = 0
@@ -175,8 +175,8 @@ def on_power(
 
     Args:
         scenario: settled.
-        limits: of it.
-        mechanism: of its releases.
+        limits: its limits.
+        mechanism: mechanism of its releases.
     """
     if scenario.checks.kind != "corrected":
         return
@@ -199,7 +199,7 @@ def on_power(
 
 
 def check_lines(found: Checked) -> Iterator[str]:
-    """Lines of the summary."""
+    """Yield lines of the summary."""
     yield (
         f"{found.failed} of {count_of(found.sums, 'sum')} left out; of those {found.false_alarms} where all"
         " keep to what was agreed"
@@ -234,12 +234,12 @@ def _silent(count: int) -> str:
 
 
 def _sure(probability: float) -> str:
-    """In percent, without claiming certainty."""
+    """Return the probability in percent, without claiming certainty."""
     return "more than 99.9 %" if probability > 0.999 else percent(probability)
 
 
 def _level(scenario: Scenario, limits: feasibility.DerivedLimits) -> float:
-    """At least at this level each check judges each sum (Bonferroni).
+    """Return the minimum level of each check on each sum (Bonferroni).
 
     As in :func:`securefl.methods.privacy.checks.family.check_sums`.
     """

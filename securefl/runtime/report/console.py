@@ -1,4 +1,4 @@
-"""The terminal that commands write to."""
+"""Terminal that commands write to."""
 
 import os
 
@@ -6,10 +6,10 @@ from rich.console import Console
 
 
 class Terminal(Console):
-    """A console whose reader may leave (``| head``): the work goes on, to the exit code of its own."""
+    """Console that ignores a closed pipe (``| head``): the work continues to its own exit code."""
 
     def on_broken_pipe(self) -> None:
-        """Say no more."""
+        """Suppress further output."""
         self.quiet = True
-        # Python flushes stdout when it ends, and complains if it cannot.
+        # Python flushes stdout at exit, and complains if it cannot.
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())

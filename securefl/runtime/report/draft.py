@@ -1,4 +1,4 @@
-"""A round while it goes on: reports in, a :class:`RoundRecord` out."""
+"""Draft of the current round: turns reports into a :class:`RoundRecord`."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from securefl.runtime.report import records
 from securefl.runtime.report.weighing import weighing
 
 _MAX_REFUSALS = 1000
-"""Different refusals kept per round: one peer cannot fill memory or the disk with inventive garbage."""
+"""Distinct rejections kept per round, so that one peer cannot fill memory or disk."""
 
 _FURTHER = records.RefusedMessage("-", "-", "further refusals")
 
 
 @dataclass(slots=True)
 class RoundDraft:
-    """Collects one round of the server."""
+    """Collector of one round of the server."""
 
     started: float
     traffic: dict[str, dict[records.Direction, records.Volume]] = field(default_factory=dict)
@@ -30,13 +30,13 @@ class RoundDraft:
         return self.notes.sums
 
     def take(self, now: float, report: AnyReport) -> None:
-        """Have a report add to the notes and the tally of the round."""
+        """Add a report to the notes and the tally of the round."""
         self.notes.now = now
         report.note(self.notes)
         self.notes.tally.update(report.row_numbers())
 
     def carry(self, party: str, direction: records.Direction, frames: int, size: int) -> None:
-        """Note traffic."""
+        """Add traffic."""
         volumes = self.traffic.setdefault(party, {})
         volumes[direction] = volumes.get(direction, records.Volume()).plus(frames, size)
 
@@ -46,7 +46,7 @@ class RoundDraft:
         return self.notes.norm == 0
 
     def refuse(self, refusal: records.RefusedMessage) -> None:
-        """Note a refused message."""
+        """Add a rejected message."""
         known = refusal in self.refusals or len(self.refusals) < _MAX_REFUSALS
         self.refusals[refusal if known else _FURTHER] += 1
 
@@ -57,11 +57,11 @@ class RoundDraft:
         expected: frozenset[PartyId],
         spent: Mapping[PartyId, float | None] | None = None,
     ) -> records.RoundRecord:
-        """The record of the round.
+        """Return the record of the round.
 
         Args:
             now: seconds on the server's clock.
-            done: how it ended.
+            done: the end of the round.
             expected: the parties that should have taken part.
             spent: epsilon of each party up to this round; None without privacy.
         """
@@ -70,7 +70,7 @@ class RoundDraft:
         notes.enter_step("")
         counted = {party for seen in self.sums for party in seen.counted}
         if not self.sums and done.opened:
-            # They opened to an earlier server, which was killed as it tested the model.
+            # They opened at an earlier server, which was killed while testing the model.
             counted = set(done.survivors)
         few = "too few of its members were left at the freeze"
         lost = {key: notes.lost.get(key, notes.closed.get(key[0], few)) for key in done.lost}
@@ -112,13 +112,13 @@ class RoundDraft:
         return records.WITHHELD if party in self.notes.withheld else records.NOT_THERE
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
-        """The reason why a participant is in no opened sum; the most telling of what the server knows."""
+        """Return the most informative known reason why a participant is in no opened sum."""
         if party in self.notes.oversized:
             return records.OVERSIZED
         if party in self.notes.excluded:
             return "left out when its sum started over"
         mine = {key: reason for key, reason in lost.items() if party in self.notes.members.get(key, ())}
-        # What the ledger keeps closed holds everybody, those too that fell silent.
+        # A sum that the ledger keeps closed includes all members, dropouts too.
         reasons = [reason for key, reason in mine.items() if key[0] not in self.notes.closed]
         if party in self.notes.frozen and mine and not reasons:
             return f"all its sums were {next(iter(mine.values()))}"
@@ -127,6 +127,6 @@ class RoundDraft:
         if party in self.notes.frozen:
             return "its sum was not opened"
         refused = [refusal.reason for refusal in self.refusals if refusal.culprit == party]
-        # In a round that was skipped nobody was asked for anything, or not by this server.
+        # In a skipped round no party received a request, or not from this server.
         skipped = f"the round was skipped: {self.notes.skipped}" if self.notes.skipped else ""
         return f"refused: {refused[0]}" if refused else skipped or "silent before its masked input"

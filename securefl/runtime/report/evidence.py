@@ -1,12 +1,10 @@
-"""Evidence on disk: signed values that a process refused, for ``securefl verify`` (ADR 0044, Evidence).
+"""Evidence on disk: signed values that a process rejected, for ``securefl verify`` (ADR 0044, Evidence).
 
 ``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all secrets that opened a
-cluster's sum, so that only its owner can read it: to show it is to show the sum.
+cluster's sum, so only its owner can read it: sharing it reveals the sum.
 
-Transcript entries of machines' reports: field by field, vectors by digest and samples.
-
-Only the dataclasses of :mod:`securefl.protocol.round.shared.reports` are taken, which hold no secrets by
-construction. Anything else is refused rather than written down by accident.
+The module also converts reports to transcript entries, with vectors by digest and samples. It accepts only
+the dataclasses of :mod:`securefl.protocol.round.shared.reports`, which hold no secrets by construction.
 """
 
 import dataclasses
@@ -29,12 +27,12 @@ from securefl.protocol.round import AnyReport, Charge, ClusterSum, parse_evidenc
 from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
-"""The folder, beside ``transcripts``."""
+"""Folder beside ``transcripts``."""
 _SUFFIX: Final = ".charge"
 
 
 def keep_evidence(out: Path, charge: bytes) -> Path:
-    """Write an encoded charge to a file of its own, atomically and for the owner only; return the file.
+    """Write an encoded charge to its own file, atomically and for the owner only; return the file.
 
     Raises:
         RunAbortedError: it cannot be written.
@@ -42,7 +40,7 @@ def keep_evidence(out: Path, charge: bytes) -> Path:
     path = out / EVIDENCE / (crypto.digest("charge", charge).hex()[:32] + _SUFFIX)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Parties of one run may find the same lie at the same time, and all write it into one folder.
+        # Parties of one run may find the same false value at once, and write it into one folder.
         descriptor, fresh = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -59,7 +57,7 @@ def keep_evidence(out: Path, charge: bytes) -> Path:
 
 
 def load_evidence(path: Path) -> Charge:
-    """Return the charge of a file (:mod:`securefl.protocol.round.shared.blame` says whom it convicts).
+    """Return the charge of a file; :mod:`securefl.protocol.round.shared.blame` judges it.
 
     Raises:
         ConfigError: it cannot be read, or holds no charge.
@@ -82,11 +80,11 @@ VectorWriter = Callable[[npt.NDArray[Any]], transcript.JsonValue]
 def entry_of(
     report: AnyReport, run: str, lab: transcript.LabStore | None = None, length: int | None = None
 ) -> tuple[str, dict[str, transcript.JsonValue]]:
-    """Kind and fields of a report, for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
+    """Return kind and fields for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
-    Bytes become hex digits, tuples lists, vectors what :func:`vector_record` says; numbers that are not
-    finite become null. The kind is the class's name: ``RoundDone`` is ``round_done``. ``length`` is that of
-    an update, which sums may have metric words behind; None if it is not known.
+    Bytes become hex digits, tuples lists, vectors :func:`vector_record`; numbers that are not finite become
+    null. The kind is the class's name: ``RoundDone`` is ``round_done``. ``length`` is that of an update,
+    which metric words may follow in sums; None if unknown.
 
     Raises:
         UsageError: not one of the reports.
@@ -94,14 +92,14 @@ def entry_of(
     """
 
     def record(vector: npt.NDArray[Any]) -> transcript.JsonValue:
-        # Integers are sums. Models of several task groups stand one behind the other, and have one part.
+        # Integers are sums. Models of several task groups are concatenated, and sampled as one part.
         return transcript.vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
 
     return kind_of(report), fields_of(report, record)
 
 
 def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, transcript.JsonValue]]:
-    """The same with vectors by digest and length only, for a progress stream.
+    """Return kind and fields with vectors by digest and length only, for a progress stream.
 
     Raises:
         UsageError: not one of the reports.
@@ -112,7 +110,7 @@ def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, transcript.JsonVal
 
 
 def kind_of(report: AnyReport) -> str:
-    """``round_done`` for a ``RoundDone``.
+    """Return ``round_done`` for a ``RoundDone``.
 
     Raises:
         UsageError: not one of the reports.
@@ -127,7 +125,7 @@ def kind_of(report: AnyReport) -> str:
 def fields_of(
     report: AnyReport | ClusterSum | metrics.Measured | metrics.Doubted, vector: VectorWriter
 ) -> dict[str, transcript.JsonValue]:
-    """The fields of a report as JSON values; ``vector`` says what becomes of arrays."""
+    """Return the fields of a report as JSON values; ``vector`` converts arrays."""
     return {field.name: _json(getattr(report, field.name), vector) for field in dataclasses.fields(report)}
 
 

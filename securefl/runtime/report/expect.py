@@ -1,4 +1,4 @@
-"""Expectations: whether the run did what its scenario claims, and the exit code."""
+"""Expectations: comparison of a run with its scenario's claims, and the exit code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One ``[[expect]]`` and what was measured. Both bounds are inclusive."""
+    """One ``[[expect]]`` and its measurement. Both bounds are inclusive."""
 
     metric: str
     at_least: float | None
@@ -37,11 +37,11 @@ class Judgement:
     measured: float | None
     ok: bool
     deviation: float = 0.0
-    """Standard deviation of the measurement by noise; 0 without noise. The judgement leaves it out."""
+    """Standard deviation of the measurement by noise, which the judgement ignores; 0 without noise."""
 
     @property
     def claim(self) -> str:
-        """The expectation, in words."""
+        """Expectation in words."""
         if self.at_least is not None and self.at_least == self.at_most:
             return f"exactly {_number(self.at_least)}"
         low = "" if self.at_least is None else f"at least {_number(self.at_least)}"
@@ -50,7 +50,7 @@ class Judgement:
 
     @property
     def found(self) -> str:
-        """The measurement, in words; with all digits where rounding would hide why it failed."""
+        """Measurement in words; with all digits if rounding would hide the failure."""
         if self.measured is None:
             return "none" if self.metric == "epsilon" else "nothing to measure"
         shown = _number(self.measured)
@@ -65,7 +65,7 @@ class Judgement:
 
 
 def judge(expects: Sequence[scenario.Expect], outcome: Outcome) -> tuple[Judgement, ...]:
-    """Compare each claim with the outcome. What was not measured does not hold."""
+    """Compare each claim with the outcome. A claim without a measurement fails."""
     return tuple(
         _judge(
             expect, outcome.measure(expect.metric, expect.of), outcome.deviations.get(expect.of or "", 0.0)
@@ -75,12 +75,11 @@ def judge(expects: Sequence[scenario.Expect], outcome: Outcome) -> tuple[Judgeme
 
 
 def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
-    """0 as expected, 1 not as expected, 3 aborted, 4 paused, 5 if a person must decide.
+    """Return 0 as expected, 1 not as expected, 3 aborted, 4 paused, 5 if a person must decide.
 
-    An abort counts as expected only where the scenario says something of ``aborted`` that holds, and never
-    where it was the user's. A round in which every training failed, or an honest update was cut, is never
-    expected. Nor are last rounds that made no model, but where the scenario expects an abort, or says
-    something of ``rounds`` or ``verified_rounds`` that holds.
+    An abort counts as expected only if a claim on ``aborted`` holds, and never if the user caused it. A round
+    in which every training failed, or an honest update was cut, is never expected. Last rounds without a
+    model are expected only in an expected abort, or if a claim on ``rounds`` or ``verified_rounds`` holds.
     """
     if outcome.paused:
         return EXIT_PAUSED
@@ -93,7 +92,7 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
 
 
 def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> str:
-    """The meaning of a run's exit code; where nothing was expected, the run did not turn out as expected."""
+    """Return the meaning of a run's exit code."""
     if code == EXIT_EXPECTED and not judgements:
         return NOTHING_EXPECTED
     if outcome.untrained:
@@ -107,13 +106,13 @@ def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> st
 
 
 def _meets_expectation(judgements: Sequence[Judgement], metric: str) -> bool:
-    """Whether the scenario says something of this metric, and all of it holds."""
+    """Return True if the scenario has claims on this metric, and all of them hold."""
     stated = [judgement for judgement in judgements if judgement.metric == metric]
     return bool(stated) and all(judgement.ok for judgement in stated)
 
 
 def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
-    """Whether the last rounds made no model, and the scenario does not reckon with that."""
+    """Return True if the last rounds made no model, and the scenario does not expect that."""
     stated = _meets_expectation(judgements, "rounds") or _meets_expectation(judgements, "verified_rounds")
     return outcome.fruitless > 0 and not outcome.aborted and not stated
 

@@ -1,4 +1,4 @@
-"""The file of a run's first model, of which the run directory has a copy, and versions that make a model."""
+"""Copy of a run's first model file, and the software versions that determine a first model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from securefl.runtime import transcript
 from securefl.scenario import Scenario
 
 FIRST_MODEL = "first.safetensors"
-"""Copy of the file that the first parameters are read from, in the run directory."""
+"""Copy, in the run directory, of the file with the first parameters."""
 
 
 def versions() -> Mapping[str, str]:
@@ -35,7 +35,7 @@ def file_digest(path: Path) -> str:
 
 
 def check_first_model(directory: Path, scenario: Scenario) -> None:
-    """Refuse a folder that has another file at the place of the copy.
+    """Refuse a folder with another file at the path of the copy.
 
     Raises:
         ConfigError: it would be overwritten.
@@ -50,11 +50,10 @@ def check_first_model(directory: Path, scenario: Scenario) -> None:
 def keep_first_model(directory: Path, scenario: Scenario) -> None:
     """Copy the file of the first model into a run directory, if the scenario names one.
 
-    Audits need it, on machines where the scenario's path leads nowhere. There is no copy of a file that
-    cannot be read: every process of the run refuses it.
+    Audits on other machines need it. An unreadable file is skipped: every process of the run refuses it.
 
     Raises:
-        RunAbortedError: the disk is full or gone.
+        RunAbortedError: the disk is full or missing.
     """
     first, copy = scenario.model.first_file, directory / FIRST_MODEL
     if not first or copy.exists():

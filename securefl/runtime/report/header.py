@@ -1,4 +1,4 @@
-"""Header of a run: the sentences of all features of its scenario, and those on how it is started."""
+"""Header of a run: sentences on all features of its scenario, and on its start."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) ->
 
     Args:
         scenario: a feasible one.
-        limits: those that :func:`securefl.methods.feasibility.limits.check` derived from it.
+        limits: limits that :func:`securefl.methods.feasibility.limits.check` derived from it.
     """
     yield from facts.scenario_sentences(scenario, limits)
     yield from rounds.header_sentences(scenario)
@@ -41,14 +41,14 @@ def on_start(
     keys: tuple[str, str] = ("", "each process has its own key"),
     files: Path | None = None,
 ) -> Iterator[header.Sentence]:
-    """Yield the sentences on how a run is started.
+    """Yield the sentences on a run's start.
 
     Args:
-        seed: the public one.
+        seed: the public seed.
         seeded: True if all secrets derive from it, or all randomness of a simulation.
         lab: True if whole vectors are recorded.
         simulated: True for a simulation, which has no secrets.
-        keys: where keys come from, short and in full.
+        keys: source of keys, short and in full.
         files: directory of the run; None without one.
     """
     if lab:
@@ -82,16 +82,16 @@ def header_of(
     """Return the header of a run.
 
     Args:
-        run: its id.
+        run: the run's id.
         scenario: settled.
-        start: sentences on how it is started.
-        mechanism: of its releases; None without privacy.
-        seeded: True if privacy noise follows from the seed: nothing is guaranteed then.
+        start: sentences on the start.
+        mechanism: mechanism of its releases; None without privacy.
+        seeded: True if privacy noise follows from the seed: then no guarantee holds.
         done: rounds that ended before a resume.
 
     Raises:
         ConfigError: the scenario is infeasible, no tried draw allows all reclusterings, or dp_accounting is
-            missing where an epsilon has to be computed.
+            missing for an epsilon.
     """
     limits = feasibility.check(scenario)
     void = privacy.why_none(scenario.behaviours, seeded=seeded)

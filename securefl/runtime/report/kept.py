@@ -1,9 +1,8 @@
-"""Messages that processes of a verified run keep beside their transcripts, for whoever verifies it later.
+"""Messages that processes of a verified run keep beside their transcripts, for later verification.
 
-A transcript has digests of messages only. Who is to check signatures needs frames as they were signed: those
-of announcements, nonces, freezes, certificates and attests, and the roster. They are files of
-``transcripts/frames``, each named after its SHA-256, so that what everybody is sent is there once. In the lab
-models and proofs are kept, too.
+A transcript has only digests of messages. Checking signatures needs signed frames: announcements, nonces,
+freezes, certificates and attests, and the roster. They are files of ``transcripts/frames`` named after their
+SHA-256, so that a broadcast is stored once. The lab also keeps models and proofs.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from securefl.protocol import messages, wire
 from securefl.runtime.transcript import JsonValue, files_of, names_in, start_of, writing
 
 FRAMES: Final = "frames"
-"""The folder, beside the transcripts."""
+"""Folder beside the transcripts."""
 _ALWAYS: Final = (
     messages.Attest,
     messages.BindingFreeze,
@@ -26,17 +25,17 @@ _ALWAYS: Final = (
     messages.Reveals,
 )
 _NAMED: Final = re.compile(rb'"(?:kept|claim|roster)":"([0-9a-f]{64})"')
-"""What an entry, or the first line of a transcript, names."""
+"""References in entries, or in a transcript's first line."""
 _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.StepProof)
-"""As long as models."""
+"""Messages as long as models."""
 
 
 class FrameKeeper:
-    """Keeps what came in, by content.
+    """Store of received messages, by content.
 
     Args:
-        folder: of the transcripts.
-        lab: whether models and proofs are kept as well.
+        folder: folder of the transcripts.
+        lab: True if models and proofs are kept as well.
     """
 
     def __init__(self, folder: Path, *, lab: bool) -> None:
@@ -44,14 +43,13 @@ class FrameKeeper:
         self._kinds = (*_ALWAYS, *_IN_THE_LAB) if lab else _ALWAYS
 
     def fields_of(self, delivery: wire.Delivery) -> dict[str, JsonValue]:
-        """Return what the entry of a message that came in says besides, once that is on disk.
+        """Store a received message; return additional fields of its entry.
 
-        ``kept``: the SHA-256 of the frame as it was signed; of a message that came in parts, of the message.
-        ``claim``: that of the claim that a proof is about, which is kept by itself. ``length``: parameters of
-        a model.
+        ``kept``: SHA-256 of the signed frame, or of a message that arrived in parts. ``claim``: SHA-256 of a
+        proof's claim, stored separately. ``length``: parameters of a model.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         said, fields = delivery.message, dict[str, JsonValue]()
         if isinstance(said, self._kinds):
@@ -63,16 +61,15 @@ class FrameKeeper:
         return fields
 
     def forget(self, transcript: Path) -> None:
-        """Delete what no transcript of the folder names any more, since its oldest rounds were deleted.
+        """Delete messages that no transcript of the folder refers to, after its oldest rounds were deleted.
 
-        Where other processes write to the folder, everything stays: they may have kept what they have not
-        named yet.
+        Nothing is deleted if other processes write to the folder: their entries may follow later.
 
         Args:
-            transcript: of this process; what it has written is in the hands of the operating system.
+            transcript: transcript of this process, flushed to the operating system.
 
         Raises:
-            RunAbortedError: the disk is gone.
+            RunAbortedError: the disk is missing.
         """
         vantage = start_of(transcript.stem)[0]
         names = names_in(transcript.parent)
@@ -88,10 +85,10 @@ class FrameKeeper:
                     path.unlink()
 
     def keep(self, content: bytes) -> str:
-        """Keep this in a file, and return the name: its SHA-256, hex.
+        """Store the content in a file; return its name, the SHA-256 in hex.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         name = hashlib.sha256(content).hexdigest()
         path = self._folder / name

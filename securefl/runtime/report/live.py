@@ -1,7 +1,4 @@
-"""The live display of a run on a terminal.
-
-The state of a run as a display shows it: an immutable picture, redrawn with each report.
-"""
+"""Live display of a run on a terminal, redrawn from an immutable state with each report."""
 
 from __future__ import annotations
 
@@ -48,10 +45,10 @@ class DisplayState(RunPicture):
     """Rounds that ended before a resume: their times are unknown."""
     refusals: int = field(default=0, kw_only=True)
     events: tuple[str, ...] = field(default=(), kw_only=True)
-    """The latest, newest last."""
+    """Latest events, newest last."""
 
     def after(self, now: float, report: AnyReport) -> DisplayState:
-        """The state after a report."""
+        """Return the state after a report."""
         state = replace(self, now=now)
         line = report.line()
         if line is not None and not isinstance(report, RoundDone):
@@ -59,7 +56,7 @@ class DisplayState(RunPicture):
         return report.show(state)
 
     def left(self, in_round: float) -> float | None:
-        """Seconds until the last planned round has ended, at the pace so far; None before one has ended.
+        """Return the seconds until the last planned round ends, at the pace so far; None if unknown.
 
         Args:
             in_round: seconds since the latest round began.
@@ -70,11 +67,11 @@ class DisplayState(RunPicture):
         return max(0.0, pace * (self.rounds - self.done) - (self.since + in_round - self.ended))
 
     def noting(self, text: str) -> DisplayState:
-        """The state with one more event."""
+        """Return the state with one more event."""
         return replace(self, events=(*self.events, text)[-_EVENTS:])
 
     def refusing(self, vantage: str, culprit: str, reason: str) -> DisplayState:
-        """The state after a refusal."""
+        """Return the state after a rejection."""
         return replace(self.noting(refusal_text(vantage, culprit, reason)), refusals=self.refusals + 1)
 
 
@@ -94,7 +91,7 @@ _DOT: Final[dict[PartyState, tuple[str, str, str]]] = {
 
 
 class LiveProgress:
-    """Redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
+    """Display that redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
 
     def __init__(self, console: Console, *, by: str = "rule", explain: bool = False) -> None:
         """See :func:`securefl.runtime.report.progress.progress_for`."""
@@ -133,7 +130,7 @@ class LiveProgress:
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # Reports come from another thread; a scene never changes, so taking one is enough.
+        # Reports arrive in another thread; the state is immutable.
         scene = self._scene
         moment = time.monotonic()
         yield draw(
@@ -155,15 +152,15 @@ def draw(
     ascii_only: bool = False,
     by: str = "rule",
 ) -> RenderableType:
-    """The panel for a scene.
+    """Return the panel for a state.
 
     Args:
-        scene: what to show.
+        scene: the state.
         elapsed: seconds since the run began.
         in_round: seconds since the round began.
-        width: columns of the terminal; a wider one than 100 is not filled.
-        ascii_only: the terminal shows nothing else.
-        by: what leaves sums out, besides the checks.
+        width: columns of the terminal; at most 100 are used.
+        ascii_only: True if the terminal shows only ASCII.
+        by: name of the filter that excludes sums, besides the checks.
     """
     body = Table.grid(padding=(0, 2))
     body.add_column(style="dim", no_wrap=True, min_width=9)
@@ -227,7 +224,7 @@ def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
     words = Text()
     for kind, number in tally.items():
         if number:
-            # Whose update is in an opened sum nobody knows where groups are hidden, only of how many it is.
+            # With hidden groups only the number of updates in an opened sum is known, not their parties.
             inside = "" if kind != "counted" or scene.inside is None else f"{scene.inside} of "
             words.append(f"{inside}{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
     resting = here + len(scene.missing) - len(scene.standings)
@@ -262,7 +259,7 @@ def _sums(scene: DisplayState) -> Text:
 
 
 def _accuracy(scene: DisplayState, ascii_only: bool) -> Text:
-    """The latest value and, from two rounds on, the curve, between its highest and lowest value."""
+    """Return the latest value and, from two rounds on, the curve between lowest and highest value."""
     values = scene.accuracies
     best = max(range(len(values)), key=values.__getitem__)
     text = Text.assemble((percent(values[-1]), "bold"), (f"   best {percent(values[best])}", "dim"))

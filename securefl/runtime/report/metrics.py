@@ -1,4 +1,4 @@
-"""The metrics of a run: a listener that keeps what rows, summary and exit code are made of."""
+"""Metrics of a run: a listener that collects data for rows, summary and exit code."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,17 +34,16 @@ from securefl.scenario import Behaviour, Scenario
 
 
 class RunMetrics:
-    """The server's reports, everybody's refusals and traffic, round by round.
+    """Collector of the server's reports, and of all rejections and traffic, by round.
 
     Args:
-        scenario: says who is expected in a round.
-        write: takes a row for each round that ends (``MetricsFile.append``).
-        dishonest: vantage points that the scenario makes misbehave; what they refuse is listed, but does not
-            count as a refusal.
-        earlier: the rounds before, where a simulation or a server goes on.
-        parties: names of all, as the roster has them; those that a launcher gives when None.
-        reread: gives the records of all rows that were written (``RunDirectory.each_record``). With it no
-            round stays in memory while the run goes on.
+        scenario: determines the expected parties of a round.
+        write: receives a row for each round that ends (``MetricsFile.append``).
+        dishonest: vantage points with behaviours; their rejections are listed but not counted.
+        earlier: earlier rounds of a resumed simulation or server.
+        parties: names on the roster; a launcher's names when None.
+        reread: returns the records of all written rows (``RunDirectory.each_record``); then no ended round
+            stays in memory.
     """
 
     def __init__(
@@ -63,10 +62,10 @@ class RunMetrics:
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
         self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
-        """Counts of values outside the ranges of columns, by column; empty if nothing is known."""
+        """Counts of values outside the ranges of columns, by column; empty if unknown."""
         self.stopping: RoundRecord | None = None
-        """The first round in which every training failed, or an honest update was cut; None if there was
-        none, or nothing is known."""
+        """First round in which every training failed, or an honest update was cut; None if there was none, or
+        if unknown."""
         self._scenario = scenario
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
@@ -78,23 +77,23 @@ class RunMetrics:
         if reread is None:
             earlier = self._records = list(earlier)
         self._counted = -1
-        """The last round whose participants are accounted for."""
+        """Last round whose participants are accounted for."""
         self._accounts: privacy.Accounts | None = None
         self._watch: checks.CheckWatch | None = None
         self.claims: dict[int, str] = {}
-        """Why the step of each round is void; empty where verifiers confirm it."""
+        """Reasons of void steps by round; empty if verifiers confirmed the step."""
         self._heard: dict[int, str] = {}
-        """Of the claims those that no row holds yet."""
+        """Claims that no row holds yet."""
         self._before = -1
-        """The last round of a server or simulation that went before."""
+        """Last round of an earlier server or simulation."""
         for record in earlier:
             self._before = max(self._before, record.round)
             self.claims.update(record.claims)
         self.missing: tuple[PartyId, ...] = ()
-        """Parties that were not there when the run started."""
+        """Parties that were absent at the start of the run."""
 
     def account_for(self, accounts: privacy.Accounts) -> None:
-        """Say that there is privacy to account for, before the first report; earlier rounds are counted."""
+        """Start accounting for privacy, before the first report; earlier rounds are counted."""
         self._accounts = accounts
         for record in self._each_record():
             if record.drawn:
@@ -117,7 +116,7 @@ class RunMetrics:
         self._beyond = beyond
 
     def know_columns(self, columns: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        """Count the values outside the ranges of columns; without this call they are unknown, as to a server.
+        """Count values outside the ranges of columns; without this call they are unknown, as to a server.
 
         Args:
             columns: returns the counts of all sites by column: ``below``, ``above``, ``infinite`` and
@@ -126,25 +125,25 @@ class RunMetrics:
         self.columns = columns
 
     def is_honest(self, name: str) -> bool:
-        """Return True if the scenario has ``name`` keep to the protocol."""
+        """Return True if ``name`` has no behaviour in the scenario."""
         return name not in self._dishonest
 
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
-        """Say who deviates, for the tally of what the checks leave out, if there are checks."""
+        """Set the deviating parties for the tally of the checks, if there are checks."""
         if plan.scenario.checks.kind != "none":
             self._watch = checks.CheckWatch(plan, cast)
 
     def check_results(self) -> checks.Checked | None:
-        """Results of the checks; None without checks."""
+        """Return the results of the checks; None without checks."""
         return None if self._watch is None else self._watch.check_results(self.records)
 
     def account(self) -> privacy.Account | None:
-        """The account of privacy spent; None without privacy."""
+        """Return the account of privacy spent; None without privacy."""
         return None if self._accounts is None else self._accounts.total()
 
     @property
     def records(self) -> tuple[RoundRecord, ...]:
-        """The rounds that ended, in order."""
+        """Rounds that ended, in order."""
         return tuple(self._each_record())
 
     def _each_record(self) -> Iterator[RoundRecord]:
@@ -152,7 +151,7 @@ class RunMetrics:
         yield from self._records
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """Take a report of the server's machine; those of parties are ignored.
+        """Handle a report of the server's machine.
 
         Args:
             now: seconds on the server's clock.
@@ -186,16 +185,16 @@ class RunMetrics:
             self.claims[claimed] = self._heard[claimed] = reason
 
     def was_done(self, round_: int) -> bool:
-        """Whether an earlier server has ended this round: one that goes on tests its model once more."""
+        """Return True if an earlier server ended this round; a resumed one tests its model again."""
         return round_ <= self._before
 
     def _close(self, now: float, done: RoundDone, draft: RoundDraft) -> None:
-        """Take the end of a round."""
+        """Record the end of a round."""
         self._draft = None
         if self.was_done(done.round):
             return
         if self._accounts is not None and (done.lost or done.opened) and done.round != self._counted:
-            # Its draw was an earlier server's, and so were its sums where they have opened.
+            # An earlier server drew it, and opened its sums, if any.
             self._accounts.count(done.participants)
         spent = None if self._accounts is None else self._accounts.epsilons()
         record = replace(draft.close(now, done, self._expected, spent), claims=self._heard)
@@ -219,18 +218,18 @@ class RunMetrics:
             self.on_round(record)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """Note that ``vantage`` refused a message of ``culprit``."""
+        """Record that ``vantage`` rejected a message of ``culprit``."""
         self._open(0.0).refuse(RefusedMessage(vantage, culprit, reason))
 
     def on_traffic(self, party: str, direction: Direction, frames: int, size: int) -> None:
-        """Note ``frames`` MQTT messages of together ``size`` bytes from (up) or to (down) a party."""
+        """Record ``frames`` MQTT messages of ``size`` bytes in total from (up) or to (down) a party."""
         self._open(0.0).carry(party, direction, frames, size)
 
     def on_end(self, end: RunEnd) -> None:
-        """Take the end of the run.
+        """Record the end of the run.
 
         Raises:
-            RunAbortedError: the rows that were written cannot be read again.
+            RunAbortedError: the written rows cannot be read again.
         """
         self._end = end
         if self._reread is None:
@@ -242,7 +241,7 @@ class RunMetrics:
         self._reread = None
 
     def refusals(self) -> dict[RefusedMessage, int]:
-        """All refusals of the run, also of a round that did not end, most frequent first."""
+        """Return all rejections of the run, an unfinished round's included, most frequent first."""
         total: Counter[RefusedMessage] = Counter()
         for record in self.records:
             total.update(record.refusals)
@@ -251,7 +250,7 @@ class RunMetrics:
         return dict(total.most_common())
 
     def traffic(self) -> dict[str, dict[Direction, Volume]]:
-        """Traffic per party of the whole run."""
+        """Return the traffic per party of the whole run."""
         total: dict[str, dict[Direction, Volume]] = {}
         rounds = [record.traffic for record in self.records]
         for traffic in [*rounds, self._draft.traffic] if self._draft is not None else rounds:
@@ -262,7 +261,7 @@ class RunMetrics:
         return total
 
     def outcome(self) -> Outcome:
-        """The metrics of ``[[expect]]``, so far."""
+        """Return the metrics of ``[[expect]]`` so far."""
         records = self.records
         stepped = [record for record in records if record.update_norm is not None]
         unfinished = len(self._draft.sums) if self._draft is not None else 0
@@ -293,12 +292,12 @@ class RunMetrics:
         )
 
     def _gave_nothing(self, record: RoundRecord) -> bool:
-        # Where the checks have left out what could have been a step, they have done what they are for.
+        # Excluding a possible step is the purpose of the checks.
         void = record.update_norm is None and not record.failed
         return void or bool(self.claims.get(record.round))
 
     def _evaluation(self) -> Sequence[metrics.Measured]:
-        """The metrics of the model that the run ends with, as far as sites have evaluated it."""
+        """Return the metrics of the run's final model, if sites have evaluated it."""
         told = [record for record in self.records if record.metrics]
         if not told:
             return ()
@@ -306,7 +305,7 @@ class RunMetrics:
         return record.metrics
 
     def _open(self, now: float) -> RoundDraft:
-        """The round at work; what comes between two rounds counts for the next."""
+        """Return the current round; data between two rounds count for the next."""
         if self._draft is None:
             self._draft = RoundDraft(started=now)
         return self._draft

@@ -1,4 +1,4 @@
-"""The outcome of a run, in the words of a scenario's ``[[expect]]``."""
+"""Outcome of a run, in the terms of a scenario's ``[[expect]]``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,54 +24,52 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(RunEnd):
-    """The measured metrics, as docs/fields.md defines them."""
+    """Measured metrics, as docs/fields.md defines them."""
 
     accuracy: float | None
-    """Test accuracy of the final model, 0 to 1; None when no model was ever tested."""
+    """Test accuracy of the final model, 0 to 1; None if no model was tested."""
     rounds: int
     """Rounds that ended with a new model."""
     survivors: int | None
-    """Smallest number of parties that any of these rounds counted; None when there was none."""
+    """Minimum number of parties counted in these rounds; None if there was none."""
     clusters_lost: int
     """Planned sums that were not opened, over all rounds and reclusterings."""
     opened_sums: int
-    """Sums that were opened, over all rounds and reclusterings."""
+    """Opened sums, over all rounds and reclusterings."""
     refusals: int
-    """Messages that honest parties or the server refused."""
+    """Messages that honest parties or the server rejected."""
     epsilon: float | None = None
-    """The privacy spent; None where the run has no differential privacy, which is no number at all."""
+    """Privacy spent; None without differential privacy."""
     checks_failed: int | None = None
-    """Opened sums that the checks left out; None without checks."""
+    """Opened sums that the checks excluded; None without checks."""
     skippers_failed: float | None = None
-    """Of the opened sums that count a party without noise, the share that the checks left out, 0 to 1."""
+    """Share of the opened sums with a party without noise that the checks excluded, 0 to 1."""
     false_alarms: int | None = None
-    """Sums that the checks left out though all whom they count keep to bounds and noise."""
+    """Excluded sums of parties that all keep to bounds and noise."""
     backdoor_success: float | None = None
-    """Share of patched test samples that get the backdoor's class from the final model, 0 to 1; None where
-    the scenario has no backdoor."""
+    """Share of patched test samples that get the backdoor's class from the final model, 0 to 1; None without
+    a backdoor."""
     updates_refused: int = 0
-    """Times that a party was left out because its update did not pass validation."""
+    """Exclusions of a party whose update failed validation."""
     dishonest_counted: int = 0
-    """Times that a party with a behaviour was counted in a round, whether it showed it there or not."""
+    """Times that a party with a behaviour was counted in a round, active or not."""
     verified_rounds: int | None = None
-    """Rounds whose step verifiers have confirmed; None where nobody repeats it."""
+    """Rounds whose step verifiers confirmed; None without verifiers."""
     fruitless: int = 0
-    """Rounds at the end of the run that made no model: no sum was usable, or verifiers refused the step."""
+    """Last rounds without a model: no sum was usable, or verifiers refused the step."""
     failures: int | None = None
-    """Trainings that failed, over all rounds and counted parties; None where this process cannot know."""
+    """Failed trainings, over all rounds and counted parties; None if unknown to this process."""
     beyond: int | None = None
-    """Updates of honest parties with coordinates beyond ``encoding.range``, over all rounds; None if this
-    process cannot know."""
+    """Updates of honest parties with coordinates beyond ``encoding.range``; None if unknown to this process."""
     unchanged: int = 0
-    """Rounds whose step left the model as it was."""
+    """Rounds whose step left the model unchanged."""
     evaluation: Mapping[str, float] = field(default_factory=dict)
-    """What sites said of the model that the run ends with where ``stop.metric`` picks it, else of the last
-    model that they said anything of."""
+    """Metrics by sites of the final model if ``stop.metric`` selects it, else of the last evaluated model."""
     deviations: Mapping[str, float] = field(default_factory=dict)
-    """Standard deviations by noise of those of :attr:`evaluation` that have some."""
+    """Standard deviations by noise of entries of :attr:`evaluation`."""
 
     def measure(self, metric: str, of: str | None = None) -> float | None:
-        """The value of one metric of ``[[expect]]``; None where there is nothing to measure."""
+        """Return the value of one metric of ``[[expect]]``; None if there is none."""
         if of is not None:
             return self.evaluation.get(of)
         value: float | None = getattr(self, metric)

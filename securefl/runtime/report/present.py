@@ -1,4 +1,4 @@
-"""The summary of a run on a terminal, or as plain lines where there is none."""
+"""Summary of a run, on a terminal or as plain lines."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _MAX_REFUSALS: Final = 8
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the measures, participation, the server's view, expectations and files of a run.
 
-    On a terminal with tables and colours; elsewhere line by line, never wrapped, for logs and ``grep``.
+    On a terminal with tables and colours; otherwise unwrapped lines for logs and ``grep``.
     """
     measured = "Metrics of the sites" if summary.scenario.model.by_sites else "Accuracy"
     for title, body in (
@@ -108,7 +108,7 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 
 
 def _evaluation_line(summary: Summary) -> Text:
-    """How good the model is by what sites say of it."""
+    """Return the quality of the model by the sites' metrics."""
     told = [record for record in summary.rounds if record.metrics]
     if not told and summary.scenario.evaluation.metrics:
         return Text("no metrics of sites were used: the log of each site (NAME.site.jsonl) has the reason")
@@ -129,7 +129,7 @@ def _evaluation_line(summary: Summary) -> Text:
 
 
 def _unused_metric_lines(summary: Summary) -> Iterator[Text]:
-    """Lines on the rounds whose ``stop.metric`` had too much noise."""
+    """Yield lines on the rounds whose ``stop.metric`` had too much noise."""
     unused, metric = unused_rounds(summary.rounds, summary.scenario), summary.scenario.stop.metric
     if not unused:
         return
@@ -142,7 +142,7 @@ def _unused_metric_lines(summary: Summary) -> Iterator[Text]:
 
 
 def _tasks(scenario: Scenario) -> str:
-    """The meaning of an accuracy of several models, as they are tested."""
+    """Return the meaning of an accuracy of several models."""
     if scenario.groups.count == 1:
         return ""
     if scenario.groups.tasks == "given":
@@ -285,7 +285,7 @@ def _expectations(summary: Summary) -> Iterator[Text]:
 
 
 def _kind_of(summary: Summary, metric: str) -> str:
-    """The kind of a claimed epsilon."""
+    """Return the kind of a claimed epsilon."""
     if metric != "epsilon":
         return ""
     return f" ({'none' if summary.privacy is None else summary.privacy.kind})"
@@ -322,7 +322,7 @@ _MAX_SPANS: Final = 8
 
 
 def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
-    """A table of rounds on a terminal; elsewhere, where each round had its line, their events only."""
+    """Yield a table of rounds on a terminal; otherwise only events, as each round had its line."""
     records = summary.rounds
     if not console.is_terminal:
         yield from map(Text, _event_lines(records, sieve(summary.scenario.groups)))
@@ -353,10 +353,10 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
 
 
 def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
-    """All of a short run; of a long one the first, the last and those in which something happened.
+    """Return all records of a short run; of a long one the first, the last and eventful ones.
 
-    Where these are too many, rounds with lost sums and rounds unlike the one before go first: what happens in
-    every round alike must not push them out.
+    Among too many, rounds with lost sums and rounds unlike the one before take precedence over repeated
+    events.
     """
     if len(records) <= _MAX_ROUNDS:
         return list(records)
@@ -370,13 +370,13 @@ def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
 
 
 def _event_key(record: RoundRecord) -> tuple[object, ...]:
-    """The key of alike rounds: clusters are drawn anew, so that which sums were lost says nothing."""
+    """Return the key of alike rounds, without cluster indices, which change with each draw."""
     failed = len(record.failures or ())
     return frozenset(record.left_out), len(record.lost), record.retries, record.redraws, failed
 
 
 def _event_lines(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
-    """Yield the participation of a run, and the events of its rounds: a line for all rounds with the same."""
+    """Yield the participation of a run, and one line per distinct set of round events."""
     heard, of = sorted({one.heard for one in records}), max(map(_expected_parties, records), default=0)
     if not heard:
         return

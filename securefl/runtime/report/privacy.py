@@ -1,4 +1,4 @@
-"""Reports on differential privacy: sentences of the header, epsilon by party and round, the guarantee."""
+"""Reports on differential privacy: header sentences, epsilon by party and round, the guarantee."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ from securefl.runtime.report.text import count_of
 from securefl.scenario import Behaviour, Scenario
 
 SEEDED = "none: noise, rounding and batches follow from --seed, which removes them"
-"""Of a run or simulation with seeded entropy."""
+"""For a run or simulation with seeded entropy."""
 OMNISCIENT = "none: omniscient attackers reveal honest updates without noise"
-"""Of a simulation with such attackers."""
+"""For a simulation with such attackers."""
 TOO_LITTLE = "none: no finite epsilon bounds so little noise; set privacy.epsilon"
-"""Of a run with noise for which the accountant finds no epsilon."""
+"""For a run whose noise has no finite epsilon."""
 WITHOUT = "none"
-"""Of one without noise."""
+"""For a run without noise."""
 
 
 def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
-    """The parties that do not do what their own guarantee rests on."""
+    """Return the parties that break the assumptions of their own guarantee."""
     return frozenset(
         party
         for party, shown in attacks.behaviours_of(scenario, seed).items()
@@ -43,11 +43,11 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
 
 
 def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
-    """The reason why nothing is guaranteed in spite of noise; None where something is.
+    """Return the reason why noise guarantees nothing; None if it does.
 
     Args:
-        behaviours: with privacy.
-        seeded: whether noise follows from a seed.
+        behaviours: behaviours of a scenario with privacy.
+        seeded: True if noise follows from a seed.
     """
     if seeded:
         return SEEDED
@@ -56,24 +56,24 @@ def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The privacy account of one run: epsilon spent by the parties, and the assumptions behind it."""
+    """Privacy account of one run: epsilon spent by the parties, and its assumptions."""
 
     guarantee: Guarantee | None
-    """Of the party that released most often, of those that keep to the protocol; None without a guarantee."""
+    """Guarantee of the honest party that released most often; None without a guarantee."""
     text: str
-    """It in words, or why there is none."""
+    """Guarantee in words, or the reason why there is none."""
     kind: str
-    """What its epsilon is an epsilon of, or ``none``."""
+    """Kind of its epsilon, or ``none``."""
     releases: Mapping[PartyId, int]
     forgoing: frozenset[PartyId]
 
     @property
     def epsilon(self) -> float | None:
-        """The privacy spent, by privacy loss distributions; None without a guarantee."""
+        """Privacy spent, by privacy loss distributions; None without a guarantee."""
         return None if self.guarantee is None else self.guarantee.epsilon
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
-        """For ``summary.json``."""
+        """Return the content for ``summary.json``."""
         found = self.guarantee
         fields: dict[str, transcript.JsonValue] = {"guarantee": self.text}
         if found is not None:
@@ -93,19 +93,19 @@ class Account:
 
 
 class Accounts:
-    """Counts releases from the server's reports.
+    """Counter of releases from the server's reports.
 
-    A party counts as having released in every round in whose clusters it is, whatever is opened, as it counts
+    Every round in whose clusters a party is counts as a release, whatever is opened, as the party counts
     itself (:mod:`securefl.protocol.round.shared.budget`).
 
     Args:
-        plan: of the run, with privacy.
-        mechanism: of its releases.
-        void: why nothing is guaranteed (:func:`why_none`); then nothing is computed.
+        plan: plan of a run with privacy.
+        mechanism: mechanism of its releases.
+        void: reason why nothing is guaranteed (:func:`why_none`); then nothing is computed.
         without: parties whose guarantee does not hold (:func:`forgoing`).
 
     Raises:
-        ConfigError: dp_accounting is missing where an epsilon is to be computed.
+        ConfigError: dp_accounting is missing for an epsilon.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class Accounts:
         self._releases: Releases = NO_RELEASES
 
     def count(self, participants: Collection[PartyId]) -> None:
-        """Note one more round with these participants."""
+        """Count one more round with these participants."""
         self._releases = add_round(self._plan, self._releases, participants)
 
     def epsilons(self) -> Mapping[PartyId, float | None]:
-        """Epsilon of each party so far, at most; None for whoever has no guarantee."""
+        """Return an upper bound of each party's epsilon so far; None for a party without a guarantee."""
         spending = self._spending
         return {
             party: None
@@ -133,7 +133,7 @@ class Accounts:
         }
 
     def total(self) -> Account:
-        """The account, exactly."""
+        """Return the exact account."""
         kept = {party: made for party, made in self._releases.items() if party not in self._forgoing}
         if self._void is not None:
             return Account(None, self._void, WITHOUT, self._releases, self._forgoing)
@@ -155,12 +155,12 @@ def on_mechanism(
 
     Args:
         scenario: settled.
-        limits: of it.
-        mechanism: of its releases; None without privacy.
-        void: why nothing is guaranteed (:func:`why_none`).
+        limits: its limits.
+        mechanism: mechanism of its releases; None without privacy.
+        void: reason why nothing is guaranteed (:func:`why_none`).
 
     Raises:
-        ConfigError: dp_accounting is missing where an epsilon has to be computed.
+        ConfigError: dp_accounting is missing for an epsilon.
     """
     if mechanism is None:
         return
@@ -213,6 +213,6 @@ def _on_budget(
         if most < planned
         else f"all {planned} releases"
     )
-    # Noise that hides nothing spends nothing: the budget is a number of releases then.
+    # Without a guarantee the budget is only a number of releases.
     spent = "" if void else describe_epsilon(privacy.budget, mechanism.event, mechanism.delta)
     return header.end(f"privacy budget: {lasts}", spent)

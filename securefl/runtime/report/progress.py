@@ -1,4 +1,4 @@
-"""Progress of a run, told to people, logs and programs."""
+"""Progress of a run for people, logs and programs."""
 
 import json
 from collections import Counter
@@ -16,43 +16,43 @@ from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import printable
 
 _MAX_REFUSALS: Final = 50
-"""Refusals that the plain log spells out; a flood of them is in the metrics."""
+"""Rejections that the plain log shows; metrics.jsonl has all."""
 
 
 class Progress(Protocol):
-    """Hears what happens while it happens. No method raises because of what it is told."""
+    """Listener to a run in progress. No method raises because of its arguments."""
 
     def start(self, header: RunHeader) -> None:
         """Begin with the header of the run."""
         ...
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """A machine reports a fact, at ``now`` on its clock in seconds."""
+        """Show a machine's report, at ``now`` on its clock in seconds."""
         ...
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """``vantage`` refused a message of ``culprit``."""
+        """Show that ``vantage`` rejected a message of ``culprit``."""
         ...
 
     def note(self, text: str) -> None:
-        """Anything else worth a line."""
+        """Show another line."""
         ...
 
     def finish(self) -> None:
-        """Leave the terminal as it was. May be called more than once."""
+        """Restore the terminal. May be called more than once."""
         ...
 
 
 class PlainProgress:
-    """A line per round and per event, flushed, for logs and pipes."""
+    """Plain progress, flushed lines per round and per event, for logs and pipes."""
 
     def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "", explain: bool = False) -> None:
-        """Begin with nothing said.
+        """Set up the output.
 
         Args:
-            stream: gets the lines.
-            by: what leaves sums out (:func:`securefl.runtime.report.text.sieve`).
-            name: of the one process that tells, where several may write to one log: lines begin with it.
+            stream: receives the lines.
+            by: name of the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`).
+            name: prefix of lines: the process, if several may write to one log.
             explain: show the explanation instead of the header.
         """
         self._stream, self._by, self._name, self._explain = stream, by, name, explain
@@ -82,7 +82,7 @@ class PlainProgress:
             self._tell(text)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`Progress`. Late messages wait for the next line: with one cause, they make one line."""
+        """See :class:`Progress`. Late messages of one cause are collected until the next line."""
         late = strip_late_prefix(reason)
         if late is not None:
             self._late.setdefault((vantage, late), Counter())[culprit] += 1
@@ -122,9 +122,9 @@ class PlainProgress:
 
 
 class JsonProgress:
-    """One JSON object per line, vectors by digest and length.
+    """JSON progress, one object per line, vectors by digest and length.
 
-    ``event`` says which: ``start``, the kinds of reports (``round_done``), ``reject``, ``note``, ``summary``.
+    ``event`` is ``start``, a kind of report (``round_done``), ``reject``, ``note`` or ``summary``.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -152,7 +152,7 @@ class JsonProgress:
         self._emit("note", {"text": text})
 
     def summary(self, summary: Summary) -> None:
-        """The last line: what ``summary.json`` holds."""
+        """Write the last line: the content of ``summary.json``."""
         self._emit("summary", summary.to_json())
 
     def finish(self) -> None:
@@ -167,13 +167,13 @@ class JsonProgress:
 def progress_for(
     console: Console, *, as_json: bool = False, by: str = "rule", name: str = "", explain: bool = False
 ) -> Progress:
-    """JSON lines where asked for, a live display on a terminal, plain lines elsewhere.
+    """Return JSON lines on request, a live display on a terminal, plain lines otherwise.
 
     Args:
-        console: that shows it.
-        as_json: whether for programs.
-        by: what leaves sums out (:func:`securefl.runtime.report.text.sieve`).
-        name: that plain lines begin with.
+        console: the console.
+        as_json: True for JSON lines.
+        by: name of the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`).
+        name: prefix of plain lines.
         explain: show the explanation instead of the header; JSON lines have both.
     """
     if as_json:
@@ -190,5 +190,5 @@ def _write(stream: IO[str], text: str) -> None:
         stream.write(text)
         stream.flush()
     except (OSError, ValueError):
-        # Nobody listens any more (a closed pipe, say): no reason to end the run.
+        # A closed pipe is no reason to end the run.
         return

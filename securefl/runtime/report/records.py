@@ -15,7 +15,7 @@ from securefl.runtime.report.weighing import Weighing
 from securefl.scenario import Scenario
 
 Direction = Literal["up", "down"]
-"""From the party to the broker, or from the broker to the party."""
+"""Direction from the party to the broker, or back."""
 
 
 WITHHELD: Final = "withheld its nonce"
@@ -23,7 +23,7 @@ NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
 OVERSIZED: Final = "its update was refused as too long"
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
-"""Why a party was left out that was no participant."""
+"""Reasons for exclusions of parties that did not participate."""
 
 
 class Volume(NamedTuple):
@@ -33,12 +33,12 @@ class Volume(NamedTuple):
     size: int = 0
 
     def plus(self, messages: int, size: int) -> Volume:
-        """The sum of both."""
+        """Return the volume with these messages added."""
         return Volume(self.messages + messages, self.size + size)
 
 
 class RefusedMessage(NamedTuple):
-    """Somebody refused a message. Reasons are the refuser's words, culprits may be forged names."""
+    """Rejected message. The reason is the rejecting process's; the culprit may be forged."""
 
     by: str
     culprit: str
@@ -46,16 +46,16 @@ class RefusedMessage(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A party that is in no opened sum of a round, and why, as far as the server can tell."""
+    """Party in no opened sum of a round, with the reason as far as the server knows."""
 
     party: PartyId
     reason: str
 
 
 def heard_in(sums: Sequence[SumSeen]) -> int:
-    """Parties whose updates are in these sums, all those of a round: what people are told as counted.
+    """Return the number of parties whose updates are in all sums of a round.
 
-    Where groups are hidden, a party is in the sum of one group at most, and the counts of the slots add up.
+    With hidden groups, a party is in the sum of one group at most, and the counts of the slots add up.
     """
     inside = [seen.inside for seen in sums if seen.inside is not None]
     return sum(inside) if inside else len({party for seen in sums for party in seen.counted})
@@ -73,62 +73,62 @@ class RoundRecord:
 
     round: int
     accuracy: float | None
-    """On the test set, 0 to 1; None where the server has none."""
+    """On the test set, 0 to 1; None if the server has none."""
     loss: float | None
     """Mean cross-entropy in nats; may be infinite for a destroyed model. None without a test set."""
     backdoor_success: float | None = None
     """Share of patched test samples that get the backdoor's class, 0 to 1; None without a backdoor."""
     update_norm: float | None
-    """L2 norm of the aggregated update; None when no sum could be used and the model stayed."""
+    """L2 norm of the aggregated update; None if no sum was usable and the model stayed."""
     participants: tuple[PartyId, ...]
     counted: tuple[PartyId, ...]
     """Parties in at least one opened sum."""
     left_out: tuple[LeftOut, ...]
-    """Participants that are not counted, and parties that did not turn up."""
+    """Participants that are not counted, and absent parties."""
     sums: tuple[SumSeen, ...]
     kept: tuple[ClusterKey, ...]
     rejected: tuple[ClusterKey, ...]
-    """Clusters whose mean the rule left out."""
+    """Clusters whose mean the rule excluded."""
     lost: Mapping[ClusterKey, str]
-    """Planned sums that were not opened, and why."""
+    """Reasons of planned sums that were not opened."""
     failed: Mapping[ClusterKey, str] = field(default_factory=dict)
-    """Opened sums that the checks left out, and why."""
+    """Reasons of opened sums that the checks excluded."""
     redraws: int
     retries: int
     seconds: Mapping[str, float]
-    """Per step; ``total`` is the whole round."""
+    """Seconds per step; ``total`` is the whole round."""
     traffic: Mapping[str, Mapping[Direction, Volume]]
-    """Per party, since the round before ended."""
+    """Volume per party since the previous round ended."""
     refusals: Mapping[RefusedMessage, int]
-    """How often each was seen, since the round before ended."""
+    """Count of each rejection since the previous round ended."""
     epsilon: Mapping[PartyId, float | None] | None = None
-    """What each party has spent of its privacy at most, up to this round; None for a party without a
-    guarantee, and as a whole without privacy."""
+    """Upper bound of each party's epsilon up to this round; None for a party without a guarantee, and as a
+    whole without privacy."""
     suspects: tuple[Suspect, ...] = ()
-    """The evidence of the checks up to this round."""
+    """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
-    """What sites say of the model that the round began with."""
+    """Metrics by sites of the round's initial model."""
     doubted: tuple[Doubted, ...] = ()
-    """Sums whose metrics are impossible."""
+    """Sums with impossible metrics."""
     projections: int = 0
-    """Numbers about single updates that validation would tell the dealer and one evaluator together."""
+    """Projections of single updates that validation would reveal to dealer and one evaluator together."""
     measured: int = 0
-    """Updates that were measured: about each an evaluator that deviates can learn one bit of its choice."""
+    """Measured updates: an evaluator that deviates can learn one bit of its choice about each."""
     weighing: Weighing | None = None
-    """What declared counts weighed; None where all weigh the same."""
+    """Weights of declared counts; None if all weights are equal."""
     failures: Mapping[PartyId, str] | None = None
-    """Reasons of failed trainings, by counted party; None if this process cannot know. Rows have the names
+    """Reasons of failed trainings, by counted party; None if unknown to this process. Rows have the names
     only: reasons are in the parties' own logs."""
     beyond: Mapping[PartyId, int] | None = None
-    """Coordinates beyond ``encoding.range``, by counted honest party; None if this process cannot know."""
+    """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
-    """What verifiers have said since the row before, by round: why its step is void, or nothing."""
+    """Verdicts of verifiers since the previous row, by round: the reason of a void step, or empty."""
     tally: Mapping[str, int] = field(default_factory=dict)
-    """Other numbers that reports of the round add up to, by name."""
+    """Sums of other numbers in the round's reports, by name."""
 
     @property
     def heard(self) -> int:
-        """Parties whose updates were opened in sums: fewer than :attr:`counted` where groups are hidden."""
+        """Parties whose updates were opened in sums: fewer than :attr:`counted` with hidden groups."""
         return heard_in(self.sums)
 
     @property
@@ -138,7 +138,7 @@ class RoundRecord:
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the round's step left the model as it was."""
+        """True if the round's step left the model unchanged."""
         return self.update_norm == 0
 
     @property
@@ -148,9 +148,9 @@ class RoundRecord:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RoundRecord:
-        """The record that :meth:`row` made this row of.
+        """Return the record of a row that :meth:`row` made.
 
-        A row does not hold the members of the sums, only who is counted; the record has those for both.
+        A row has the counted members of sums only; the record uses those for both.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: not such a row.
@@ -214,7 +214,7 @@ class RoundRecord:
         )
 
     def row(self) -> dict[str, transcript.JsonValue]:
-        """The row of ``metrics.jsonl``; numbers that are not finite are null."""
+        """Return the row of ``metrics.jsonl``; numbers that are not finite are null."""
         return {
             "round": self.round,
             "accuracy": finite(self.accuracy),
@@ -268,9 +268,9 @@ class RoundRecord:
 
 
 def best_evaluated(records: Sequence[RoundRecord], scenario: Scenario) -> RoundRecord | None:
-    """The round whose received model is best by ``stop.metric``, as the server chooses it.
+    """Return the round whose received model is best by ``stop.metric``, as the server selects it.
 
-    None if there is no such metric, or no round has it precisely enough.
+    None if there is no such metric, or every value has too much noise.
     """
     best: tuple[float, RoundRecord] | None = None
     gain = gain_of(scenario)
@@ -284,7 +284,7 @@ def best_evaluated(records: Sequence[RoundRecord], scenario: Scenario) -> RoundR
 
 
 def unused_rounds(records: Sequence[RoundRecord], scenario: Scenario) -> dict[int, str]:
-    """Why ``stop.metric`` was not used, by round, if it had too much noise."""
+    """Return the reason why ``stop.metric`` had too much noise, by round."""
     opened = ((record.round, _chosen_by(record, scenario)) for record in records if record.sums)
     found = {round_: why_unused(scenario, one) for round_, one in opened}
     return {round_: reason for round_, reason in found.items() if reason}
@@ -295,7 +295,7 @@ def _chosen_by(record: RoundRecord, scenario: Scenario) -> Measured | None:
 
 
 def metric_rows(metrics: Sequence[Measured]) -> dict[str, transcript.JsonValue]:
-    """Metrics by name, for rows and summaries."""
+    """Return metrics by name, for rows and summaries."""
     rows = {one.name: asdict(one) for one in metrics}
     for row in rows.values():
         del row["name"]
@@ -303,7 +303,7 @@ def metric_rows(metrics: Sequence[Measured]) -> dict[str, transcript.JsonValue]:
 
 
 def listed_evidence(suspects: Sequence[Suspect]) -> list[transcript.JsonValue]:
-    """Evidence for rows and summaries, in decimal digits."""
+    """Return evidence for rows and summaries, in decimal digits."""
     return [
         {"parties": list(one.parties), "highest": round(one.highest, 4), "now": round(one.now, 4)}
         for one in suspects
@@ -319,12 +319,12 @@ def _reasons(listed: Sequence[Mapping[str, Any]]) -> dict[ClusterKey, str]:
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or None where JSON has none."""
+    """Return the number, or None if JSON has none."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def without_infinities(value: transcript.JsonValue) -> transcript.JsonValue:
-    """The same with None for every number that JSON has none for."""
+    """Return the value with None for every number that JSON has none for."""
     match value:
         case float():
             return finite(value)

@@ -1,9 +1,9 @@
-"""The run directory: files of one run, and their places.
+"""Run directory: files of one run, and their paths.
 
-``scenario.toml`` (resolved), ``first.safetensors`` (copy of the file that sites begin with),
-``metrics.jsonl`` (a row per round), ``transcripts/<vantage>.jsonl`` (of each process; simulations have none),
-``model.safetensors``, ``summary.json``; ``lab/`` only where asked for. Whole files appear complete or not at
-all; files that grow do so by whole lines. Nothing that was written is ever overwritten by a later run.
+``scenario.toml`` (resolved), ``first.safetensors`` (copy of the sites' initial model), ``metrics.jsonl`` (a
+row per round), ``transcripts/<vantage>.jsonl`` (of each process; simulations have none),
+``model.safetensors``, ``summary.json``; ``lab/`` on request only. Files are written atomically, or grow by
+whole lines. A later run never overwrites them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from securefl.runtime.transcript import (
 from securefl.scenario import Scenario, load_scenario, to_toml
 
 RUNS: Final = Path("runs")
-"""Where runs go when nothing else is said."""
+"""Default folder of runs."""
 _SCENARIO: Final = "scenario.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """The files of one run. Made by :meth:`create` or :meth:`open`."""
+    """Files of one run. Made by :meth:`create` or :meth:`open`."""
 
     path: Path
 
@@ -49,18 +49,18 @@ class RunDirectory:
     def create(
         cls, out: Path | None, name: str, *, root: Path = RUNS, now: datetime | None = None
     ) -> RunDirectory:
-        """Make the directory of a new run.
+        """Create the directory of a new run.
 
         Args:
-            out: the directory; None for ``<root>/<name>-<UTC time>``, with a number behind it if need be.
+            out: the directory; None for ``<root>/<name>-<UTC time>``, with a number appended if needed.
             name: the scenario's name.
-            root: where directories without a given name go.
+            root: folder of directories without a given name.
             now: the time for the name.
 
-        A given one holds an empty ``scenario.toml`` from here on: whoever comes next finds it taken.
+        A given one then holds an empty ``scenario.toml``, which marks it as taken.
 
         Raises:
-            ConfigError: ``out`` exists and is not empty, or cannot be made.
+            ConfigError: ``out`` exists and is not empty, or cannot be created.
         """
         stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         path = out or root / f"{name}-{stamp}"
@@ -81,7 +81,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """The directory of a former run, for reading.
+        """Return the directory of an earlier run, for reading.
 
         Raises:
             ConfigError: there is none, or it holds no run.
@@ -101,41 +101,41 @@ class RunDirectory:
 
     @property
     def scenario_file(self) -> Path:
-        """The resolved scenario."""
+        """Resolved scenario."""
         return self.path / _SCENARIO
 
     @property
     def metrics_file(self) -> Path:
-        """A JSON row per round."""
+        """File with a JSON row per round."""
         return self.path / "metrics.jsonl"
 
     @property
     def model_file(self) -> Path:
-        """The final model."""
+        """Final model."""
         return self.path / "model.safetensors"
 
     @property
     def first_file(self) -> Path:
-        """Copy of the file that the first model is read from, if the scenario names one."""
+        """Copy of the file with the first model, if the scenario names one."""
         return self.path / FIRST_MODEL
 
     @property
     def best_file(self) -> Path:
-        """The best model by ``stop.metric``."""
+        """Best model by ``stop.metric``."""
         return self.path / "best.safetensors"
 
     @property
     def round_models(self) -> Path:
-        """The folder of models of single rounds, where the server was told to keep any."""
+        """Folder of models of single rounds, if the server keeps any."""
         return self.path / "models"
 
     @property
     def statistics_file(self) -> Path:
-        """What sites have in their columns, where the run asked for it."""
+        """Statistics of the sites' columns, if the run computes them."""
         return self.path / "statistics.json"
 
     def models(self, count: int) -> dict[str, str]:
-        """Paths of the models to print, by label: of task groups each has one, of a metric the best one."""
+        """Return paths of existing models by label: one per task group, and the best one."""
         first = self.model_file
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
         best = {"best model": str(self.best_file)} if self.best_file.exists() else {}
@@ -144,7 +144,7 @@ class RunDirectory:
         return {"model": str(first), **further, **best, **rounds, **told}
 
     def files(self, count: int, *, transcripts: bool = True) -> dict[str, str]:
-        """Paths of all that a live run with ``count`` models leaves, by label, in the order to print them."""
+        """Return paths of all files of a live run with ``count`` models, by label, in printing order."""
         return {
             **self.models(count),
             "metrics": str(self.metrics_file),
@@ -155,33 +155,33 @@ class RunDirectory:
 
     @property
     def summary_file(self) -> Path:
-        """The outcome."""
+        """Outcome of the run."""
         return self.path / "summary.json"
 
     @property
     def lab(self) -> Path:
-        """Whole vectors, where the run was told to keep them."""
+        """Whole vectors, if the run records them."""
         return self.path / "lab"
 
     @property
     def transcript_folder(self) -> Path:
-        """The folder of all transcripts."""
+        """Folder of all transcripts."""
         return self.path / "transcripts"
 
     @property
     def frame_folder(self) -> Path:
-        """The folder of messages that processes of a verified run keep, by SHA-256."""
+        """Folder of messages that processes of a verified run keep, by SHA-256."""
         return self.transcript_folder / FRAMES
 
     def transcript_names(self) -> tuple[str, ...]:
-        """Of all transcripts that are there, empty ones, too: vantage points, later starts with a number."""
+        """Return names of all transcripts, empty ones and later starts included."""
         return names_in(self.transcript_folder)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a file of the directory so that it appears whole and survives a power cut, or not at all.
+        """Write a file atomically and durably.
 
         Raises:
-            RunAbortedError: the disk is full or gone; a former file of this name is untouched.
+            RunAbortedError: the disk is full or missing; an earlier file of this name is unchanged.
         """
         path = self.path / name
         with writing(path):
@@ -189,13 +189,11 @@ class RunDirectory:
         return path
 
     def write_json(self, name: str, value: JsonValue) -> Path:
-        """The same for a JSON value, indented for people.
-
-        Numbers that are not finite are written as null.
+        """Write an indented JSON value; numbers that are not finite become null.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
-            UsageError: the value is no JSON.
+            RunAbortedError: the disk is full or missing.
+            UsageError: the value is not JSON.
         """
         return self.write_text(name, _dumps(value, indent=2) + "\n")
 
@@ -203,18 +201,17 @@ class RunDirectory:
         """Write the resolved scenario.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         return self.write_text(_SCENARIO, to_toml(scenario))
 
     def check_free(self, scenario: Scenario, *, resumes: bool = False) -> None:
-        """Refuse a folder that holds the outcome of another run, or a scenario that is not this one.
+        """Refuse a folder with the outcome of another run, or with another scenario.
 
-        It may hold anything else, a server's keys, say; and its own outcome so far, where it goes on
-        (``resumes``).
+        It may hold other files, such as a server's keys, and its own outcome so far if the run ``resumes``.
 
         Raises:
-            ConfigError: nothing would be overwritten, but a file stands where this run needs one.
+            ConfigError: a file is at the path of one of this run.
         """
         for path in (self.metrics_file, self.summary_file, self.round_models):
             if path.exists() and not resumes:
@@ -241,25 +238,25 @@ class RunDirectory:
         """Copy the file of the first model, if the scenario names one and there is no copy.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         keep_first_model(self.path, scenario)
 
     def keep_scenario(self, scenario: Scenario) -> None:
-        """Write the resolved scenario, but where :meth:`check_free` has found it: a user's own file stays.
+        """Write the resolved scenario, unless :meth:`check_free` found it: a user's own file stays.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if not self.scenario_file.exists():
             self.write_scenario(scenario)
 
     def metrics(self, earlier: Sequence[RoundRecord] = ()) -> MetricsFile:
-        """Begin ``metrics.jsonl``, or go on with one that holds these records and no other.
+        """Begin ``metrics.jsonl``, or continue one with exactly these records.
 
         Raises:
             ConfigError: it exists already, and there are no earlier records.
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if not earlier:
             return MetricsFile(self.metrics_file)
@@ -267,11 +264,11 @@ class RunDirectory:
         return MetricsFile(self.metrics_file, append=True)
 
     def more_metrics(self) -> MetricsFile:
-        """Go on with ``metrics.jsonl`` behind all rows that are there; what was cut off is taken away.
+        """Continue ``metrics.jsonl`` after its last whole row; remove an incomplete one.
 
         Raises:
             ConfigError: it does not exist, or cannot be written to.
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         try:
             with self.metrics_file.open("r+b") as file:
@@ -283,7 +280,7 @@ class RunDirectory:
         return MetricsFile(self.metrics_file, append=True)
 
     def each_record(self) -> Iterator[RoundRecord]:
-        """The records of all rounds that are there, one after the other: there may be very many.
+        """Yield the records of all existing rounds.
 
         Raises:
             ConfigError: unreadable.
@@ -296,10 +293,10 @@ class RunDirectory:
                 raise ConfigError(str(self.metrics_file), reason) from error
 
     def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
-        """The records of the rounds before ``before``, or of all that are there, from their rows.
+        """Return the records of the rounds before ``before``, or of all existing ones.
 
         Raises:
-            ConfigError: unreadable, or not all of them are there.
+            ConfigError: unreadable, or some are missing.
         """
         records = tuple(islice(self.each_record(), before))
         if before is not None and [record.round for record in records] != list(range(before)):
@@ -311,7 +308,7 @@ class RunDirectory:
         return records
 
     def read_scenario(self) -> Scenario:
-        """The scenario that was run.
+        """Return the scenario of the run.
 
         Raises:
             ConfigError: unreadable or not a scenario.
@@ -319,10 +316,10 @@ class RunDirectory:
         return load_scenario(self.scenario_file)
 
     def read_metrics(self) -> tuple[dict[str, Any], ...]:
-        """The rows of all rounds that ended. A last line that was cut off by a crash is left out.
+        """Return the rows of all rounds that ended, without an incomplete last line.
 
         Raises:
-            ConfigError: unreadable, or a line is no JSON object.
+            ConfigError: unreadable, or a line is not a JSON object.
         """
         return tuple(self._each_row())
 
@@ -334,15 +331,15 @@ class RunDirectory:
                     yield _object(line, f"{path}:{number}")
 
     def read_summary(self) -> dict[str, Any]:
-        """The outcome.
+        """Return the outcome.
 
         Raises:
-            ConfigError: missing (the run did not end), unreadable, or no JSON object.
+            ConfigError: missing (the run did not end), unreadable, or not a JSON object.
         """
         return _object(_read(self.summary_file), str(self.summary_file))
 
     def read_transcripts(self) -> dict[str, Transcript]:
-        """All transcripts by vantage point, each chain verified, but for those without a whole line.
+        """Return all verified transcripts by vantage point, without empty ones.
 
         Raises:
             ConfigError: unreadable, a broken chain, or transcripts of different runs.
@@ -362,7 +359,7 @@ class RunDirectory:
 
 
 class MetricsFile:
-    """``metrics.jsonl``: a row is in the hands of the operating system when :meth:`append` returns."""
+    """Writer of ``metrics.jsonl``; each row is passed to the operating system at once."""
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         self._lines = LineFile(path, append=append)
@@ -371,8 +368,8 @@ class MetricsFile:
         """Write one row.
 
         Raises:
-            RunAbortedError: the disk is full or gone; the rows before stay readable.
-            UsageError: a value is no JSON.
+            RunAbortedError: the disk is full or missing; earlier rows stay readable.
+            UsageError: a value is not JSON.
         """
         self._lines.write(_dumps(row).encode("ascii"))
         self._lines.flush()
@@ -381,13 +378,13 @@ class MetricsFile:
         """Wait for the disk and close.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         self._lines.close()
 
 
 def _create_empty(path: Path) -> bool:
-    """Make an empty file; False where another run, which found the directory empty as well, was faster."""
+    """Create an empty file; return False if another run created it first."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -396,7 +393,7 @@ def _create_empty(path: Path) -> bool:
 
 
 def _fresh(path: Path) -> Path:
-    """Make ``path``, or ``path-2`` and so on: two runs may start within a second."""
+    """Create ``path``, or ``path-2`` and so on: two runs may start within a second."""
     for number in range(1, 1000):
         candidate = path if number == 1 else path.with_name(f"{path.name}-{number}")
         try:
@@ -408,7 +405,7 @@ def _fresh(path: Path) -> Path:
 
 
 def _dumps(value: JsonValue, indent: int | None = None) -> str:
-    """As JSON, with null for a number that it has none for: a run that has ended is not lost to one."""
+    """Return JSON, with null for numbers that are not finite."""
     try:
         return json.dumps(without_infinities(value), indent=indent, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ _HEAD: tuple[str, ...] = (
 
 
 def statistics_text(statistics: metrics.Statistics) -> str:
-    """A line a feature, and one for the labels, in columns."""
+    """Return a table with a line for each feature, and for the labels."""
     rows = [_HEAD] if statistics.features else []
     rows += [_row(name, one) for name, one in statistics.features.items()]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))] if rows else []
@@ -38,7 +38,7 @@ def statistics_text(statistics: metrics.Statistics) -> str:
 
 
 def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each column with values outside its range, by the counts of a simulation."""
+    """Return a line for each column with values outside its range, by the counts of a simulation."""
     return [
         f"{name}: {one['below'] + one['above']:,} values outside the range counted as its ends"
         f" ({one['below']:,} below, {one['above']:,} above, {one['infinite']:,} of them infinite)"
@@ -59,7 +59,7 @@ def _least(one: metrics.FeatureStatistics) -> str:
 
 
 def _with_error(one: metrics.FeatureStatistics, name: str) -> str:
-    """A moment, with its error if that is more than a hundredth of the standard deviation."""
+    """Return a moment, with its error if that is more than a hundredth of the standard deviation."""
     value, error = getattr(one, name), one.errors.get(name, 0.0)
     if value is None:
         return f"< {digits(error)}" if name == "std" and error else "-"

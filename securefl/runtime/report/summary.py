@@ -1,4 +1,4 @@
-"""``summary.json``: the outcome of a run for machines, and what the printed summary is made of."""
+"""Summary of a run, for the terminal and ``summary.json``."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -27,36 +27,36 @@ from securefl.runtime.report.records import (
 from securefl.scenario import Scenario
 
 _MAX_PARTIES: Final = 2000
-"""Beyond it, combinations of overlapping sums are not searched."""
+"""Maximum number of parties for a search of combinations of overlapping sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """The sums of a run, as the server sees them, without help by colluding parties."""
+    """Sums of a run, as the server sees them, without help by colluding parties."""
 
     opened: int
     by_size: Mapping[int, int]
-    """How many opened sums have so many parties' updates in them, smallest first."""
+    """Number of opened sums by number of updates in them, smallest first."""
     exposed: tuple[tuple[int, str], ...]
-    """(round, party): updates that are a sum of their own, or follow from the sums of their round."""
+    """(round, party) of updates that are a sum of their own, or follow from the sums of their round."""
     searched: bool
-    """Whether all linear combinations of the sums of one round were searched."""
+    """True if all linear combinations of the sums of one round were searched."""
     closed: int = 0
-    """Sums that stayed closed, as together with others they would have crossed somebody's limit."""
+    """Sums kept closed, since with others they would have crossed a party's limit."""
 
     @property
     def smallest(self) -> int | None:
-        """Parties in the smallest opened sum; None when none was opened."""
+        """Number of parties in the smallest opened sum; None if there is none."""
         return min(self.by_size, default=None)
 
 
 def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> ServerView:
-    """Leakage of the opened sums of these rounds.
+    """Return the leakage of the opened sums of these rounds.
 
     Args:
-        records: of the rounds.
-        new_work: whether each reclustering sums other updates: what several sums tell about what these have
-            in common is not searched.
+        records: records of the rounds.
+        new_work: True if each reclustering sums other updates: leakage about their common part is not
+            searched.
     """
     sizes = Counter(seen.size for record in records for seen in record.sums)
     exposed: list[tuple[int, str]] = []
@@ -72,7 +72,7 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
 
 
 def determined_parties(sums: Sequence[Collection[str]]) -> set[str] | None:
-    """The parties whose value is a linear combination of these sums; None when there are too many to search.
+    """Return the parties whose value is a linear combination of these sums; None if too many to search.
 
     Exact, by the ledger modulo a random prime: wrong with a probability below 10^-9.
     """
@@ -92,12 +92,12 @@ def determined_parties(sums: Sequence[Collection[str]]) -> set[str] | None:
 _MAX_REFUSALS: Final = 50
 
 WORSE_THAN_GUESSING: Final = 20.0
-"""A mean cross-entropy in nats that no guess reaches."""
+"""Mean cross-entropy in nats that no guess reaches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """All that is said about a run when it is over."""
+    """All data on an ended run."""
 
     run: str
     scenario: Scenario
@@ -106,33 +106,33 @@ class Summary:
     rounds: tuple[RoundRecord, ...]
     view: ServerView
     refusals: Mapping[RefusedMessage, int]
-    """Most frequent first."""
+    """Rejections, most frequent first."""
     up: Volume
     down: Volume
     """Traffic of all parties together."""
     insecure: bool
-    """Whether secrets came from a seed: then nothing was secret."""
+    """True if secrets came from a seed: then nothing was secret."""
     seed: int = 0
-    """The public one: it split the data and drew the initial model."""
+    """Public seed of the data split and the initial model."""
     simulated: bool = False
-    """Whether there was no network and nothing to keep secret."""
+    """True if there was no network and nothing to keep secret."""
     privacy: Account | None = None
-    """What was spent of the parties' privacy; None without any."""
+    """Privacy spent; None without privacy."""
     claims: Mapping[int, str] = field(default_factory=dict)
-    """Why the step of each round is void; empty where verifiers confirmed it."""
+    """Reasons of void steps by round; empty if verifiers confirmed the step."""
     checked: Checked | None = None
-    """What the checks of opened sums left out; None without checks."""
+    """Results of the checks of opened sums; None without checks."""
     columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """In a simulation of statistics: values that are missing or outside their range, by column."""
+    """In a simulation of statistics: missing values and values outside their range, by column."""
     seconds: float
     files: Mapping[str, str]
-    """What lies where: a word for people and a path."""
+    """Paths by label."""
     ends: Mapping[str, transcript.JsonValue] = field(default_factory=dict)
-    """How far each transcript went (:func:`securefl.runtime.transcript.ends.ends_in`)."""
+    """Ends of transcripts (:func:`securefl.runtime.transcript.ends.ends_in`)."""
 
     @property
     def destroyed(self) -> bool:
-        """Whether the final model is worse than guessing: 11 nats, uniformly among 2^16 classes."""
+        """True if the final model is worse than guessing: 11 nats, uniformly among 2^16 classes."""
         loss = self.rounds[-1].loss if self.rounds else None
         return loss is not None and not loss <= WORSE_THAN_GUESSING
 
@@ -142,7 +142,7 @@ class Summary:
         return exit_code(self.judgements, self.outcome)
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
-        """The content of ``summary.json``; numbers that are not finite are null."""
+        """Return the content of ``summary.json``; numbers that are not finite are null."""
         outcome = self.outcome
         return {
             "securefl": version.__version__,
@@ -238,9 +238,9 @@ class Summary:
 def _kept_model(
     scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool
 ) -> dict[str, transcript.JsonValue]:
-    """The model that a run with ``stop.metric`` leaves, and rounds in which that had too much noise.
+    """Return the model that a run with ``stop.metric`` keeps, and rounds in which that had too much noise.
 
-    A run that is aborted has written no best model.
+    An aborted run has no best model.
     """
     if scenario.stop.metric is None:
         return {}
@@ -253,7 +253,7 @@ def _kept_model(
 
 
 def _validation_leakage(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
-    """Leakage of validation to a deviating evaluator, by itself and with the dealer; nothing without any."""
+    """Return the leakage of validation to a deviating evaluator, alone and with the dealer; empty if none."""
     projections, bits = (sum(getattr(one, name) for one in rounds) for name in ("projections", "measured"))
     if not bits:
         return {}
@@ -261,7 +261,7 @@ def _validation_leakage(rounds: Sequence[RoundRecord]) -> dict[str, transcript.J
 
 
 def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
-    """Return the numbers that reports of all rounds add up to, by name."""
+    """Return the sums of numbers in reports of all rounds, by name."""
     total: Counter[str] = Counter()
     for record in rounds:
         total.update(record.tally)
@@ -269,7 +269,7 @@ def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
 
 
 def _verification_counts(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:
-    """Rounds that verifiers confirmed, and why others are void; nothing where nobody repeats any."""
+    """Return the confirmed rounds, and reasons of void ones; empty without verifiers."""
     if not claims:
         return {}
     confirmed: list[transcript.JsonValue] = [round_ for round_, reason in claims.items() if not reason]
@@ -280,16 +280,16 @@ def _verification_counts(claims: Mapping[int, str]) -> dict[str, transcript.Json
 
 
 def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
-    """Nothing where there is no backdoor."""
+    """Return an empty table if there is no backdoor."""
     return {} if success is None else {"backdoor_success": success}
 
 
 def summarise(*, scenario: Scenario, metrics: RunMetrics, **known: Any) -> Summary:
-    """Draw up the summary of a run that has ended.
+    """Return the summary of a run that has ended.
 
     Args:
-        scenario: as it was run; its ``[[expect]]`` are judged.
-        metrics: what listened to the run; told of its end by ``on_finished`` or ``on_aborted``.
+        scenario: scenario of the run; its ``[[expect]]`` are judged.
+        metrics: listener of the run, which has received its end.
         known: the other fields of :class:`Summary`, by name.
     """
     outcome = metrics.outcome()

@@ -1,7 +1,4 @@
-"""Small pieces of text for people: sizes and curves, beside those of :mod:`securefl.base.text`.
-
-Lines for people on refusals, and names in lines of events.
-"""
+"""Text for people: sizes, curves and lines on rejections, beside :mod:`securefl.base.text`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +15,7 @@ _ASCII_BLOCKS: Final = " .:-=+*#@"
 
 
 def size(number: float) -> str:
-    """Bytes with a decimal prefix: ``1.2 MB``."""
+    """Return bytes with a decimal prefix: ``1.2 MB``."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(number) < 1000 or unit == "GB":
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -27,7 +24,7 @@ def size(number: float) -> str:
 
 
 def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: bool = False) -> list[str]:
-    """A filled curve of ``values`` in ``height`` lines of at most ``width`` characters, topmost line first.
+    """Return a filled curve in ``height`` lines of at most ``width`` characters, top line first.
 
     The lowest value is one eighth of a line high, the highest fills all lines. Longer series keep the last
     value of each column; values that are not finite leave a gap.
@@ -48,21 +45,21 @@ def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: b
 
 
 def sieve(groups: scenario.Groups) -> str:
-    """The name of what leaves opened sums out, besides the checks."""
+    """Return the name of the filter that excludes opened sums, besides the checks."""
     return "rule" if groups.screen is None else "rule or screen"
 
 
 def refusal_text(vantage: str, culprit: str, reason: str) -> str:
-    """One line on a refusal."""
+    """Return one line on a rejection."""
     return f"{printable(vantage, 32)} rejected a message of {printable(culprit, 32)}: {printable(reason)}"
 
 
 def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
-    """One line on late messages, which accuse no peer.
+    """Return one line on late messages, which accuse no peer.
 
     Args:
         vantage: the process that ignored them.
-        culprits: their senders, and how many each sent.
+        culprits: number of messages by sender.
         what: the messages and the cause, as in ``securefl.protocol.round.strip_late_prefix``.
     """
     messages = count_of(sum(culprits.values()), "late message")

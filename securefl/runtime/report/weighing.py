@@ -1,4 +1,4 @@
-"""Weighing of declared sample counts in a round, and where they were cut (docs/weighting.md)."""
+"""Weights of declared sample counts in a round, and their truncation (docs/weighting.md)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from securefl.runtime.report import text
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """The counts of those who took part, against the cap of the round."""
+    """Counts of a round's participants, against the round's cap."""
 
     cap: int
     """U: the declared count that weighs 1."""
     parties: int
     truncated: int
-    """Parties that declared more than the cap."""
+    """Number of parties that declared more than the cap."""
     most: PartyId
-    """Who declared most; the first by name."""
+    """Party with the largest declared count; the first by name."""
     declared: int
     share: float
-    """Its part of the weight of all who took part, in (0, 1]."""
+    """Its part of the weight of all participants, in (0, 1]."""
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
-        """For rows of ``metrics.jsonl``."""
+        """Return the content for rows of ``metrics.jsonl``."""
         return {
             "cap": self.cap,
             "parties": self.parties,
@@ -38,7 +38,7 @@ class Weighing:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Weighing:
-        """The object that :meth:`to_json` made this of.
+        """Return the object of :meth:`to_json`.
 
         Raises:
             KeyError, TypeError: not such an object.
@@ -50,12 +50,12 @@ class Weighing:
 
 
 def weighing(counts: Mapping[PartyId, int], drawn: Collection[PartyId], cap: int | None) -> Weighing | None:
-    """The weights of the counts; None where all weigh the same, or nobody was drawn.
+    """Return the weights of the counts; None if all are equal, or no party was drawn.
 
     Args:
-        counts: declared by everybody who was there.
-        drawn: who took part.
-        cap: of the round.
+        counts: counts declared by all present parties.
+        drawn: the participants.
+        cap: the round's cap.
     """
     if cap is None or not drawn:
         return None
@@ -73,7 +73,7 @@ def weighing(counts: Mapping[PartyId, int], drawn: Collection[PartyId], cap: int
 
 
 def weighing_lines(found: Weighing | None) -> Iterator[str]:
-    """For people: of the last round."""
+    """Yield lines on the last round."""
     if found is None:
         return
     if found.truncated:

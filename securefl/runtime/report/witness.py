@@ -1,4 +1,4 @@
-"""The witness of a process: its transcript on disk, and news for whoever launched it."""
+"""Witness of a process: its transcript on disk, and news for its launcher."""
 
 import hashlib
 import logging
@@ -35,25 +35,25 @@ from securefl.runtime.report.text import list_of, printable
 
 _LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
-"""Lines a round about one culprit ..."""
+"""Maximum lines per round about one culprit."""
 MOST: Final = 512
-"""... and about all of them. The others are counted, and get a line together when the round ends."""
+"""Maximum lines per round about all culprits. Further ones are counted in one line per culprit at the end."""
 MOST_EVIDENCE: Final = 4
-"""Most files of evidence of one kind against one process, so that no culprit fills the disk."""
+"""Maximum evidence files of one kind against one process, so that no culprit fills the disk."""
 _CULPRITS: Final = 256
-"""Culprits told apart among those that are counted: who delivers a frame may call itself anything."""
+"""Culprits counted separately: senders may use any name."""
 _OTHERS: Final = "others"
 
 
 class RefusalLines:
-    """The refusals of a round: the first ones are written, the rest is counted."""
+    """Bounded list of a round's rejections; further ones are counted."""
 
     def __init__(self) -> None:
         self._written: Counter[str] = Counter()
         self._counted: dict[str, tuple[str, int]] = {}
 
     def take(self, culprit: str, reason: str) -> bool:
-        """Whether this one is to be written; otherwise it is counted."""
+        """Return True if the rejection is to be written; otherwise count it."""
         if self._written.total() < MOST and self._written[culprit] < MOST_OF_ONE:
             self._written[culprit] += 1
             return True
@@ -64,7 +64,7 @@ class RefusalLines:
         return False
 
     def settle(self) -> list[tuple[str, str, int]]:
-        """End the round: culprit, last reason and number of what was counted and not written."""
+        """End the round; return culprit, last reason and number of counted rejections."""
         counted = [(culprit, reason, times) for culprit, (reason, times) in self._counted.items()]
         self._written.clear()
         self._counted.clear()
@@ -73,7 +73,7 @@ class RefusalLines:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A report of the process's machine."""
+    """Report of the process's machine."""
 
     now: float
     item: AnyReport
@@ -81,7 +81,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The process refused something that ``culprit`` did."""
+    """Rejection of an action of ``culprit``."""
 
     now: float
     culprit: str
@@ -90,7 +90,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Frames and bytes since the last one, by peer (``*`` is everybody): what came in and went out."""
+    """Received and sent frames and bytes since the last one, by peer (``*`` is all)."""
 
     received: dict[str, tuple[int, int]] = field(default_factory=dict)
     sent: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -98,14 +98,14 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The ending of a process's run."""
+    """End of a process's run."""
 
     outcome: kernel.Finished | kernel.Aborted
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence for people."""
+    """Sentence for people."""
 
     text: str
 
@@ -115,11 +115,11 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The process waits for others."""
+    """Notice that the process waits for others."""
 
     whom: tuple[str, ...]
     since: datetime
-    """With the time zone of this machine."""
+    """Start of the wait, in this machine's time zone."""
 
     def __str__(self) -> str:
         return f"waits for {list_of(self.whom)} since {self.since:%H:%M:%S}"
@@ -129,14 +129,14 @@ News = Fact | Refusal | Traffic | Ending | Remark | Waiting
 
 
 class ProcessWitness:
-    """Writes one process's transcript and passes its news on (:class:`securefl.runtime.process.Witness`).
+    """Writer of one process's transcript and news (:class:`securefl.runtime.process.Witness`).
 
     Args:
-        settings: of the process.
-        tell: takes the news.
-        ring_bits: of masked vectors.
-        plan: of the run. The transcript states the names on its roster, but for those that a launcher gives,
-            and the digests of its model that an audit elsewhere compares. None for a process without one.
+        settings: settings of the process.
+        tell: receives the news.
+        ring_bits: bits of masked vectors.
+        plan: the run's plan. The transcript's header states its roster's names, unless a launcher gave them,
+            and the model's digests for an audit elsewhere. None for a process without one.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ProcessWitness:
     ) -> None:
         self._run = settings.run
         self._name = settings.name
-        # Of an update, behind which masked inputs and sums may have metric words.
+        # Of an update, which metric words may follow in masked inputs and sums.
         self._length = None if plan is None else plan.length
         self._tell = tell
         self._ring_bits = ring_bits
@@ -163,7 +163,7 @@ class ProcessWitness:
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
         stated = {} if plan is None else _stated_digests(plan)
         if self._keeper is not None:
-            # Whose signatures count.
+            # The roster's keys verify signatures.
             stated["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
         self._writer = transcript.TranscriptWriter(
             _free_path(folder, settings.name),
@@ -184,14 +184,14 @@ class ProcessWitness:
         self._idle = RefusalLines()
 
     def report(self, now: float, item: AnyReport) -> None:
-        """Record a fact and pass it on; after each round the traffic, too."""
+        """Record a report and pass it on, with the traffic after each round."""
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab, self._length)
         level = logging.INFO if isinstance(item, RoundStarted | RoundDone) else logging.DEBUG
         _LOG.log(level, "%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
         self._writer.append(kind, {"time": now, **fields})
-        # Reports are few and mark what matters: a process that is killed later has not lost them.
+        # Reports are few and important: flush them in case the process is killed.
         self._writer.flush()
         if isinstance(item, RoundDone):
             self._pass_traffic_on()
@@ -200,20 +200,20 @@ class ProcessWitness:
         self._tell(Fact(now, item))
 
     def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
-        """Record a refusal with its evidence, and pass it on."""
+        """Record a rejection with its evidence, and pass it on."""
         shown = printable(culprit, 32), printable(reason, 200)
         _LOG.info("%s refuses a message of %s: %s", self._name, *shown)
         kept = self._keep(culprit, evidence) if evidence else {}
         if kept or self._refusals.take(culprit, reason):
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason, **kept})
         if kept:
-            # A process that is killed later has not lost it.
+            # In case the process is killed.
             self._writer.flush()
             self.remark(f"evidence against {printable(culprit, 32)}: {reason}")
         self._tell(Refusal(now, culprit, reason))
 
     def _keep(self, culprit: str, evidence: bytes) -> dict[str, transcript.JsonValue]:
-        """Write evidence to a file and return its name; nothing if there is enough of its kind."""
+        """Write evidence to a file and return its name; empty if there is enough of its kind."""
         charge = parse_evidence(evidence)
         kind = culprit, type(getattr(charge, "contents", charge))
         self._evidence[kind] += 1
@@ -222,9 +222,9 @@ class ProcessWitness:
         return {"evidence": keep_evidence(self._out, evidence).name}
 
     def _is_first_proof(self, kind: tuple[str, type], charge: Charge) -> bool:
-        """Return True for the first charge of its kind beyond the bound that convicts.
+        """Return True for the first charge beyond the bound that proves a fault of its kind.
 
-        A culprit that has spent the bound on charges that prove nothing does not keep the proof out.
+        Charges that prove nothing must not exclude the proof.
         """
         if self._plan is None or kind in self._proven:
             return False
@@ -236,7 +236,7 @@ class ProcessWitness:
         return True
 
     def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
-        """Record a message that came in; of idle ones so many of each sender in a round as of refusals."""
+        """Record a received message; idle ones within the bounds of rejections."""
         if idle and not self._idle.take(delivery.sender, ""):
             return
         if isinstance(delivery.message, messages.ModelAnnounce) and not idle:
@@ -246,16 +246,16 @@ class ProcessWitness:
         self._writer.append("received", {"from": delivery.sender, **entry, **kept})
 
     def record_sent(self, now: float, send: kernel.Send[messages.AnyMessage]) -> None:
-        """Record a message that went out."""
+        """Record a sent message."""
         entry = self._entry(now, send.place, send.message)
         if isinstance(send.message, messages.ModelAnnounce):
-            # Public, and what every replay of a round begins with; the parties' transcripts have its hash.
+            # Public, and the start of every replay of a round; the parties' transcripts have its hash.
             params = np.frombuffer(send.message.params, dtype="<f4")
             entry["params"] = transcript.vector_record(params, self._run, self._lab)
         self._writer.append("sent", {"to": send.to, **entry})
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Pass on for whom the process waits, and how long it has."""
+        """Pass on peers that the process waits for, and the start of the wait."""
         now = datetime.now().astimezone()
         self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
 
@@ -270,7 +270,7 @@ class ProcessWitness:
         table[peer] = (frames + 1, total + size)
 
     def close(self, outcome: kernel.Finished | kernel.Aborted) -> None:
-        """End the transcript in good order and say how the run ended."""
+        """End the transcript with the run's outcome."""
         self._settle_refusals(time.monotonic())
         self._writer.append(
             "outcome", {"aborted": isinstance(outcome, kernel.Aborted), "reason": outcome.reason}
@@ -309,18 +309,18 @@ class ProcessWitness:
             "place": list(place),
         }
         if isinstance(message, messages.MaskedInput):
-            # Masked: uniform to everybody without the keys. Samples of it serve the mask audits, and its
-            # record has a digest already.
+            # Masked, hence uniform without the keys. Samples of it serve the mask audits, and its record has
+            # a digest already.
             vector = np.frombuffer(message.vector, dtype=encoding.ring_dtype(self._ring_bits))
             entry["vector"] = transcript.vector_record(vector, self._run, self._lab, self._length)
         else:
-            # Without it, two messages of one kind and place with different contents would look the same.
+            # Distinguishes messages of one kind and place with different contents.
             entry["sha256"] = hashlib.sha256(wire.encode(message)).hexdigest()
         return entry
 
 
 def _stated_digests(plan: RunPlan) -> dict[str, transcript.JsonValue]:
-    """Return what an audit on another machine compares its roster, model and software with."""
+    """Return digests of roster, model and software for an audit on another machine."""
     stated: dict[str, transcript.JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
     if ends := plan.state.flat():
         stated["averaged"] = [*ends]
@@ -333,7 +333,7 @@ def _stated_digests(plan: RunPlan) -> dict[str, transcript.JsonValue]:
 
 
 def _free_path(folder: Path, name: str) -> Path:
-    """A restarted process starts a second transcript; it never writes over the first."""
+    """Return an unused path: a restarted process never overwrites its first transcript."""
     path, number = folder / f"{name}.jsonl", 1
     while transcript.is_taken(path):
         number += 1
