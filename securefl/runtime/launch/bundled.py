@@ -1,4 +1,4 @@
-"""Scenario files that come with securefl."""
+"""Scenario files bundled with securefl."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,19 +8,19 @@ from securefl.base.errors import ConfigError
 
 
 def scenario_folder() -> Path:
-    """Folder of the scenario files: beside the package in a checkout, inside it in an installation."""
+    """Return the folder of the scenario files: beside the package in a checkout, inside it when installed."""
     package = version.package_folder()
     beside = package.parent / "scenarios"
     return beside if beside.is_dir() else package / "bundled"
 
 
 def find_bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scenario") -> Path:
-    """Return the file that is meant: as given, or one of those that come with securefl.
+    """Return the scenario's file: as given, or a bundled one.
 
     Raises:
-        ConfigError: neither a file nor one of those.
+        ConfigError: neither a file nor a bundled one.
     """
-    # A directory of that name does not stand in the way: "dropout" may be where an earlier run lies.
+    # A directory of that name is ignored: "dropout" may hold an earlier run.
     if scenario.is_file() or scenario.suffix or len(scenario.parts) > 1:
         return scenario
     folder = scenario_folder() / ("" if kind == "scenario" else "comparisons")

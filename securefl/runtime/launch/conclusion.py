@@ -1,4 +1,4 @@
-"""The end of a run or a simulation: its summary, in memory and on disk."""
+"""End of a run or a simulation: its summary, in memory and on disk."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ def stopped_after(record: report.RoundRecord, scenario: Scenario) -> report.RunE
 
 
 def interrupted_end(reason: str, *, paused: bool = False) -> report.RunEnd:
-    """Return the end of a run that the user aborted, for a while only if ``paused``."""
+    """Return the end of a run that the user aborted, or ``paused``."""
     return report.RunEnd(reason=reason, aborted=True, interrupted=True, paused=paused)
 
 
@@ -56,10 +56,10 @@ def conclude(
     simulated: bool = False,
     write: bool = True,
 ) -> report.Summary:
-    """Return the summary, and write it as ``summary.json`` unless the run goes on.
+    """Return the summary, and write it as ``summary.json`` unless the run continues.
 
     Raises:
-        RunAbortedError: the disk is full or gone.
+        RunAbortedError: the disk is full or missing.
     """
     metrics.on_end(end)
     summary = report.summarise(

@@ -1,4 +1,4 @@
-"""The choice of a device for all training processes of one machine."""
+"""Device choice for all training processes of one machine."""
 
 import ctypes
 from typing import NamedTuple
@@ -10,20 +10,20 @@ class LocalDevice(NamedTuple):
     name: str
     """``cpu``, ``cuda``, or another device of torch."""
     note: str = ""
-    """One line for the console; empty if there is nothing to choose."""
+    """One line for the console; empty if there is no choice."""
 
 
 def local_device(wanted: str, processes: int) -> LocalDevice:
-    """Choose once for all processes: each of them would open a CUDA context to find out.
+    """Choose once for all processes: each of them would need a CUDA context to find out.
 
     torch, which takes a second to import, is imported only if a CUDA driver is installed or CUDA is wanted.
 
     Args:
         wanted: ``auto``, ``cpu`` or ``cuda``.
-        processes: parties, and the server that tests the model.
+        processes: number of parties, plus the server that tests the model.
 
     Raises:
-        ConfigError: ``cuda`` is wanted, and there is none, or its memory does not hold so many processes.
+        ConfigError: ``cuda`` is wanted, and is missing or has too little memory for all processes.
     """
     if wanted == "cpu" or (wanted == "auto" and not has_cuda_driver()):
         return LocalDevice("cpu")

@@ -1,4 +1,4 @@
-"""A whole run on this machine: broker, server, parties, progress, run directory, verdict."""
+"""A whole run on this machine: broker, server, parties, progress, run directory, outcome."""
 
 import time
 from collections.abc import Iterator
@@ -35,13 +35,13 @@ from securefl.runtime.process import (
 from securefl.scenario import Scenario, check_importable
 
 _GOODBYE_SECONDS = 5.0
-"""How long parties may take to end by themselves after the server has."""
+"""Seconds for parties to end by themselves after the server."""
 _CANCELLATION_SECONDS = 0.5
-"""How long a cancelled run may go on."""
+"""Seconds until a cancellation is noticed."""
 
 
 class LocalRun:
-    """Starts everything, follows it, and ends everything."""
+    """Run on this machine: starts, follows and ends all processes."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class LocalRun:
         self._directory = directory
         self._metrics = metrics
         self._progress = progress
-        # With privacy a failed training is its party's secret, on one machine as elsewhere.
+        # With privacy a failed training is its party's secret, even on one machine.
         knows_trainings = scenario.privacy.unit == "none" or options.lab
-        # Bounded updates are cut only where range and clip contradict each other, and how much is a secret.
+        # Bounded updates are cut only if range and clip contradict each other; the amount is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
         self._following = following.Following(
             metrics,
@@ -75,10 +75,10 @@ class LocalRun:
         self._device = devices.LocalDevice("auto")
 
     def run(self) -> report.RunEnd:
-        """Run to the end and return how the server's run ended, or why a round stopped it.
+        """Run to the end; return the end of the server's run, or the reason of a round that stopped it.
 
         Raises:
-            ConfigError: refused before or while starting.
+            ConfigError: refused before or during the start.
             RunAbortedError: broker, server or disk failed.
         """
         options = self._options
@@ -90,7 +90,7 @@ class LocalRun:
         with ExitStack() as stack:
             private = stack.enter_context(scratch_folder())
             children = stack.enter_context(Children(PRELOAD + secure_sum.sums_of(scenario).preload))
-            # Before the header, so that data that cannot be used is all that is said.
+            # Before the header, so that unusable data is the only message.
             setup = local_setup(scenario, options.seed, options.entropy(), options.data_dir, private)
             mechanism = self._settle(setup)
             self._directory.keep_first_model(scenario)
@@ -117,13 +117,13 @@ class LocalRun:
 
     @property
     def scenario(self) -> Scenario:
-        """As it is run: once :meth:`run` has begun, with its privacy settled."""
+        """Scenario; with settled privacy once :meth:`run` has begun."""
         return self._scenario
 
     def _place(self) -> None:
         """Choose the device of training, and of CrypTen's shares if they follow it."""
         scenario = self._scenario
-        # Sites choose their own devices; as many of them share the GPU.
+        # Sites choose their own devices, and share the GPU.
         shared = scenario.secure_sum.kind == "crypten"
         idle = self._options.site and not shared
         wanted = "cpu" if idle else self._options.device or scenario.training.device
@@ -136,7 +136,7 @@ class LocalRun:
         """Settle the scenario's privacy, write the settled scenario, and return the mechanism of releases."""
         if self._scenario.privacy.unit == "none":
             return None
-        # A second or two of imports that only runs with privacy cost.
+        # Only runs with privacy need these imports of a second or two.
         from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
         seeded = self._options.insecure
@@ -170,7 +170,7 @@ class LocalRun:
         return transport.Brokers((running.url,)), tls
 
     async def _try(self, broker: transport.Brokers) -> int:
-        """The largest frame that the broker takes, in bytes. It has to keep retained ones, too."""
+        """Return the broker's maximum frame in bytes; check that it retains frames."""
         name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
         limit = await transport.measure_frame_limit(broker, name, topic)
         if self._options.remote_broker() is not None:
@@ -234,7 +234,7 @@ class LocalRun:
             )
 
     def _follow(self, children: Children) -> None:
-        """Pass news on until the server has ended, then let the parties end by themselves for a moment."""
+        """Handle news until the server has ended, then give the parties time to end."""
         until: float | None = None
         longest = None if self._options.cancelled is None else _CANCELLATION_SECONDS
         while children.running and (until is None or time.monotonic() < until):
@@ -251,7 +251,7 @@ class LocalRun:
                             until = time.monotonic() + _GOODBYE_SECONDS
 
     def _check_cancelled(self) -> None:
-        """Raise if another thread has cancelled the run."""
+        """Raise an error if another thread has cancelled the run."""
         if self._options.cancelled is not None and self._options.cancelled.is_set():
             raise SignalledError("its caller")
 
@@ -263,10 +263,10 @@ class LocalRun:
             self._check_parties()
 
     def _check_parties(self) -> None:
-        """Wait for nobody where all parties refuse what they got.
+        """End the run if all parties refuse to join.
 
         Raises:
-            ConfigError: the first one's reason.
+            ConfigError: the first party's reason.
         """
         names = attacks.party_names(self._scenario.parties)
         said = [self._fatal[name] for name in names if name in self._fatal]
@@ -274,7 +274,7 @@ class LocalRun:
             raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {said[0].reason}")
 
     def _report_death(self, name: PartyId, exit_code: int) -> None:
-        """Tell of a process that ended too early and could not say why itself."""
+        """Report a process that ended early without a reason."""
         if exit_code == 0 or self._following.ending is not None or name in self._fatal:
             return
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
@@ -295,7 +295,7 @@ def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress)
     """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
 
     Raises:
-        ConfigError: refused before or while starting; then no run directory is left.
+        ConfigError: refused before or during the start; then no run directory is left.
         RunAbortedError: broker, server or disk failed.
     """
     feasibility.check(scenario)
@@ -346,7 +346,7 @@ def _run_in(
             if not isinstance(error, RunAbortedError):  # such as one of the caller's on_round
                 end = conclusion.interrupted_end(f"stopped by {type(error).__name__}; what was written stays")
             if any(directory.transcript_folder.glob("*")):
-                # What ended the run may keep the summary from being written, too, and is what has to be said.
+                # The same error may prevent the summary, and must be the one raised.
                 with suppress(SecureflError):
                     conclude(end)
             raise
@@ -357,13 +357,13 @@ def _run_in(
 
 @contextmanager
 def _withdrawn_if_never_started(directory: report.RunDirectory) -> Iterator[None]:
-    """Take the run directory away again when nothing was ever run in it, so that ``--out`` stays free."""
+    """Remove the run directory if nothing was run in it, so that ``--out`` stays free."""
     try:
         yield
     except (ConfigError, RunAbortedError):
         transcripts = directory.path / "transcripts"
         ours = {directory.scenario_file, directory.first_file, directory.metrics_file, transcripts}
-        # Whatever else is there was written by a process of the run, or is not ours.
+        # Other files were written by a process of the run, or are not ours.
         with suppress(OSError):
             if (
                 ours.issuperset(directory.path.iterdir())

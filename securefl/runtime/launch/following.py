@@ -1,6 +1,6 @@
-"""Following a run: news of its processes, as metrics and for people.
+"""Processing of news of a run's processes, for metrics and for people.
 
-A launcher follows the processes of a local run, and a server of a deployment itself.
+Used by the launcher of a local run, and by the server of a deployment.
 """
 
 from collections.abc import Collection
@@ -18,16 +18,16 @@ from securefl.runtime import report
 
 
 def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded: bool) -> None:
-    """Let ``metrics`` account for privacy and watch checks.
+    """Let ``metrics`` account for privacy and track checks.
 
     Args:
-        plan: of the run, settled.
-        metrics: of the run, before its first round.
-        seed: the public one, from which it follows who misbehaves.
-        seeded: True if noise follows from it: then nothing is guaranteed.
+        plan: settled plan of the run.
+        metrics: metrics of the run, before its first round.
+        seed: the public seed, which determines behaviours.
+        seeded: True if noise follows from it: then no guarantee holds.
 
     Raises:
-        ConfigError: dp_accounting is missing where an epsilon is to be computed.
+        ConfigError: dp_accounting is missing for an epsilon.
     """
     if plan.mechanism is not None:
         void = report.why_none(plan.scenario.behaviours, seeded=seeded)
@@ -37,17 +37,17 @@ def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded:
 
 
 class Following:
-    """Passes on what the processes of a run tell.
+    """Dispatcher of the news of a run's processes.
 
     Args:
-        metrics: take what the server tells, and what anybody refuses.
-        progress: shows it.
-        parties: names of all: whom a message to everybody goes to.
-        alone: whether the server is the only one that is heard: remarks need no name then.
+        metrics: receives the server's reports, and all rejections.
+        progress: shows them.
+        parties: names of all parties: recipients of a broadcast.
+        alone: True if only the server sends news: remarks need no name then.
         trainings: True if failed trainings may be known outside their parties: on one machine without
             ``[privacy]``, or in the lab.
-        updates: True if the coordinates that are beyond the encoding's range may be counted outside their
-            parties: as for trainings, and without a clip bound.
+        updates: True if coordinates beyond the encoding's range may be counted outside their parties: as for
+            trainings, and without a clip bound.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Following:
         self._failures: dict[PartyId, tuple[int, str]] = {}
         self._beyond: dict[PartyId, dict[tuple[int, int], int]] = {}
         self.ending: report.Ending | None = None
-        """How the server's run ended, once it has said so."""
+        """End of the server's run; None before it."""
 
     def failures(self, round_: int) -> dict[PartyId, str]:
         """Return the reasons of the trainings that failed in a round, by party."""
@@ -83,7 +83,7 @@ class Following:
         }
 
     def take(self, name: PartyId, item: object) -> None:
-        """Take one piece of news of the process ``name``; what is none is passed over.
+        """Handle one item of the process ``name``; ignore items that are not news.
 
         Raises:
             RunAbortedError: the row of a round cannot be written.
@@ -118,7 +118,7 @@ class Following:
 
     def _on_encoded(self, name: PartyId, item: UpdateEncoded) -> None:
         if item.saturated:
-            # Of a party's last rounds only: a round is asked for as it ends.
+            # Keep a party's last rounds only: a round is queried when it ends.
             self._beyond[name] = {
                 **{at: many for at, many in self._beyond.get(name, {}).items() if at[0] >= item.round - 1},
                 (item.round, item.work): item.saturated,
@@ -126,7 +126,7 @@ class Following:
             self._progress.note(f"{name}: {item.line()}")
 
     def _remark(self, name: PartyId, item: report.Remark | report.Waiting) -> None:
-        # That parties wait for the server is no news here.
+        # Omit waits of parties for the server.
         if isinstance(item, report.Remark) or name == SERVER:
             self._progress.note(str(item) if self._alone else f"{name}: {item}")
 

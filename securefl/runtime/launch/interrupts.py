@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does: in good order, with what it has to say at its end."""
+"""Signals that end a command as Ctrl-C does: in good order, with its final output."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class SignalledError(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came. Handled wherever Ctrl-C is."""
+    """SIGTERM or SIGHUP, handled like Ctrl-C."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -20,10 +20,10 @@ class SignalledError(KeyboardInterrupt):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise :class:`SignalledError` where SIGTERM or SIGHUP comes meanwhile, once.
+    """Raise :class:`SignalledError` on the first SIGTERM or SIGHUP inside the context.
 
-    More of them change nothing: to end takes its time. Where SIGHUP is ignored (``nohup``), it stays ignored.
-    Outside the main thread, which alone gets signals, this does nothing.
+    Later ones are ignored. An ignored SIGHUP (``nohup``) stays ignored. No effect outside the main thread,
+    which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,9 +47,9 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def block_signals() -> Iterator[None]:
-    """Have signals wait for the end of the block.
+    """Delay signals until the end of the block.
 
-    Outside the main thread, which alone gets signals, this does nothing.
+    No effect outside the main thread, which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -74,16 +74,16 @@ def block_signals() -> Iterator[None]:
 def detach_wakeup() -> None:
     """Stop signals from writing to the event loop that is about to close.
 
-    asyncio closes the descriptor before it forgets it; Python reports each signal in between on stderr
-    ("Exception ignored when trying to write to the signal wakeup fd"). Outside the main thread, which alone
-    gets signals, this does nothing.
+    asyncio closes the descriptor before it unregisters it; Python reports each signal in between on stderr
+    ("Exception ignored when trying to write to the signal wakeup fd"). No effect outside the main thread,
+    which alone receives signals.
     """
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)
 
 
 def _leave_lost_terminals(terminals: list[int]) -> None:
-    """Let what is said go nowhere from here on if the terminal is gone: a summary has still to be written."""
+    """Redirect output to null if the terminal is gone: the summary must still be written."""
     for stream in terminals:
         if not os.isatty(stream):
             nowhere = os.open(os.devnull, os.O_WRONLY)

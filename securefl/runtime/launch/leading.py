@@ -1,4 +1,4 @@
-"""Leading a run of a deployment: what the server leaves beside its transcript and models, and its verdict."""
+"""Leading a run of a deployment: the server's files beside transcript and models, and its summary."""
 
 import math
 import time
@@ -17,14 +17,14 @@ from securefl.runtime.launch import conclusion, following
 from securefl.runtime.launch.process import server
 
 _SHOWN: Final = 12
-"""Names of parties in the explanation."""
+"""Maximum names of parties in the explanation."""
 
 
 class Leading:
-    """Follows the run that this process leads, and leaves what ``securefl run`` does.
+    """Recorder of the run that this process leads, with the files of ``securefl run``.
 
     Args:
-        settings: of the server.
+        settings: settings of the server.
         progress: shows the run.
     """
 
@@ -35,12 +35,12 @@ class Leading:
         self._directory = report.RunDirectory(settings.out)
         self._resumes = False
         self._before = 0.0
-        """Seconds of the rounds that earlier servers have led."""
+        """Seconds of the rounds that earlier servers led."""
         self._rows: report.MetricsFile | None = None
         self._metrics: report.RunMetrics | None = None
         self._following: following.Following | None = None
         self.summary: report.Summary | None = None
-        """Of the run, once it has ended."""
+        """Summary of the run, once it has ended."""
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -77,7 +77,7 @@ class Leading:
         self._following = following.Following(metrics, self._progress, parties, alone=True)
 
     def _open_rows(self) -> report.MetricsFile:
-        """The rows of the run, which go on where earlier servers have led it; their summary is void."""
+        """Return the file of rows, continued on a resume, which deletes the former summary."""
         if self._resumes:
             self._directory.summary_file.unlink(missing_ok=True)
             if self._directory.metrics_file.exists():
@@ -85,10 +85,10 @@ class Leading:
         return self._directory.metrics()
 
     def tell(self, news: report.News) -> None:
-        """Take a piece of news of the process.
+        """Handle an item of the process.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if self._following is None:
             return
@@ -100,7 +100,7 @@ class Leading:
         """Write the summary, if the run has begun and there is none yet.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         if self._metrics is None or self._rows is None or self.summary is not None:
             return
@@ -119,7 +119,7 @@ class Leading:
 
 
 def _end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
-    # Who stops a server has not had the abort that a scenario may expect.
+    # Stopping a server is not the abort that a scenario may expect.
     if isinstance(outcome, kernel.Aborted) and (outcome.resumable or process.was_stopped(outcome)):
         return conclusion.interrupted_end(outcome.reason, paused=outcome.resumable)
     return conclusion.end_of(outcome)
@@ -128,8 +128,7 @@ def _end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
 def lead(settings: process.ProcessSettings, progress: report.Progress) -> report.Summary:
     """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
 
-    The summary is written before the process has let go of its broker and its signals: a second signal costs
-    nothing of it.
+    The summary is written while the process still handles signals: a second signal does not prevent it.
 
     Raises:
         ConfigError: refused; nothing was written.
@@ -141,10 +140,10 @@ def lead(settings: process.ProcessSettings, progress: report.Progress) -> report
     try:
         outcome = server(settings, leading.tell, leading)
         if isinstance(outcome, kernel.Finished) or outcome.over:
-            # Not before all is written: whoever is killed until then comes back, and writes the rest.
+            # Last: a process that is killed before resumes, and writes the remaining files.
             (settings.out / process.CHECKPOINT).unlink(missing_ok=True)
     except (SecureflError, KeyboardInterrupt) as error:
-        # What ended the run may keep the summary from being written, too, and is what has to be said.
+        # The same error may prevent the summary, and must be the one raised.
         with suppress(SecureflError):
             leading.conclude(
                 report.RunEnd(reason=str(error), aborted=True)

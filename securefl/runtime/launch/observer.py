@@ -1,6 +1,6 @@
-"""An observer at the broker: metadata and hash of every frame, and what an eavesdropper learns from them.
+"""Observer at the broker: metadata and hash of every frame, and an eavesdropper's conclusions.
 
-It holds no private key, only the public roster. With ``--lab`` the frames themselves are kept, for audits.
+It holds no private key, only the public roster. With ``--lab`` frames are kept for audits.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ _PREAMBLE: Final = 64
 """Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
 
 _SHOWN: Final = 12
-"""Names in one sentence; of more than these, the others are counted."""
+"""Maximum names in one sentence."""
 
 
 class Eavesdropper:
-    """Reads the frames of a run and keeps what they tell."""
+    """Reader of a run's frames that collects their information."""
 
     def __init__(self, roster: crypto.Roster, run: RunId) -> None:
         self._roster = roster
@@ -56,12 +56,12 @@ class Eavesdropper:
         self._carried = wire.CarriedFrames()
 
     def read(self, frame: bytes) -> wire.Header:
-        """Read one frame, note what it tells, and return its header.
+        """Read one frame, record its information, and return its header.
 
-        Of carriers the last one returns the header of the frame that they carry.
+        The last carrier of a frame returns the header of that frame.
 
         Raises:
-            PeerError: nobody on the roster has signed such a frame for this run; nothing was noted.
+            PeerError: no identity on the roster has signed such a frame for this run; nothing was recorded.
         """
         payload = wire.peek(frame, "broker")
         header = payload.header
@@ -98,7 +98,7 @@ class Eavesdropper:
             self._masked += np.bincount(body, minlength=256)
 
     def conclusions(self) -> Iterator[str]:
-        """Yield what follows from all frames that were read, in sentences for a person."""
+        """Yield conclusions from all frames, in sentences for people."""
         yield f"an eavesdropper without keys can read {report.count_of(self._frames, 'signed frame')}"
         if self._rounds:
             rounds = set().union(*self._rounds.values())
@@ -145,7 +145,7 @@ _OBSERVER = PartyId(OBSERVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSettings:
-    """Settings of an observer. No scenario and no key."""
+    """Settings of an observer, without scenario and key."""
 
     run: RunId
     broker: BrokerUrl | Brokers
@@ -177,10 +177,10 @@ class Observations:
         self._bytes = 0
         self._unreadable = 0
         self.over = False
-        """Whether the server has said goodbye."""
+        """True if the server has sent its goodbye."""
 
     def take(self, frame: ArrivedFrame) -> None:
-        """Note one frame: its metadata and its hash; its content in the lab only."""
+        """Record one frame's metadata and hash; its content in the lab only."""
         self._frames += 1
         self._bytes += len(frame.payload)
         entry: dict[str, transcript.JsonValue] = {
@@ -213,7 +213,7 @@ class Observations:
                 file.write(struct.pack("<I", len(frame.payload)) + frame.payload)
 
     def conclusions(self) -> Iterator[str]:
-        """Yield what follows from all that passed, in sentences for a person."""
+        """Yield conclusions from all frames, in sentences for people."""
         yield (
             f"broker's view: {report.count_of(self._frames, 'frame')}, {self._unreadable} of them unreadable,"
             f" {self._bytes:,} bytes"
@@ -226,7 +226,7 @@ class Observations:
 
 
 def _without_envelope(topic: str) -> bool:
-    """Whether what passes there is no message of the run: probes, and what servers ask each other before."""
+    """Return True for topics without messages of the run: probes, and the leader lock."""
     return "/probe/" in topic or "/peer/" in topic
 
 
@@ -254,7 +254,7 @@ async def _observe(settings: ObserverSettings) -> Observations:
         meeting=meeting_of(settings.run, _OBSERVER),
     )
     try:
-        # Only now: an observer that finds no broker leaves no transcript.
+        # Only now: an observer without a broker leaves no transcript.
         observations = Observations(settings)
         try:
             await _take_all(transport, observations)
@@ -266,7 +266,7 @@ async def _observe(settings: ObserverSettings) -> Observations:
 
 
 async def _take_all(transport: MqttTransport, observations: Observations) -> None:
-    """Take frames until the run is over or a signal asks to end."""
+    """Record frames until the run is over or a signal asks to end."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,8 +1,6 @@
-"""Options of a run on this machine, besides its scenario.
+"""Options of runs and simulations on this machine, besides the scenario; progress for programs.
 
-Options of a simulation. Imports no torch.
-
-Progress for programs: nothing at all, or a line a round.
+Imports no torch.
 """
 
 import secrets
@@ -24,7 +22,7 @@ from securefl.runtime.report import PlainProgress, RoundRecord
 LOCAL_BROKERS = get_args(transport.BrokerWish)
 
 BROKER_PATIENCE: Final = 1800.0
-"""Seconds in which somebody will have seen to a broker."""
+"""Seconds for a person to repair a broker."""
 _OWN_BROKER_PATIENCE: Final = 60.0
 
 
@@ -57,9 +55,9 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     """Options of a run on this machine, besides its scenario."""
 
     broker: str = "auto"
-    """One of ``LOCAL_BROKERS``, or a URL, or several with commas between them."""
+    """One of ``LOCAL_BROKERS``, or comma-separated URLs."""
     broker_patience: float = BROKER_PATIENCE
-    """Seconds without any broker at a URL after which all give up."""
+    """Seconds without any broker at a URL after which all processes give up."""
     tls: bool = False
     """With a local broker: TLS and a client certificate per process."""
     data_dir: Path | None = None
@@ -72,11 +70,11 @@ class RunOptions(process.RecordOptions, BrokerFiles):
 
     @property
     def patience(self) -> float:
-        """The patience of the processes: a broker that the run starts itself does not come back."""
+        """Patience of the processes: a broker that the run starts itself does not return."""
         return _OWN_BROKER_PATIENCE if self.broker in LOCAL_BROKERS else self.broker_patience
 
     def remote_broker(self) -> transport.Brokers | None:
-        """Return the brokers that somebody else runs, None when the run starts its own.
+        """Return the brokers at URLs, None if the run starts its own.
 
         Raises:
             ConfigError: not a URL, files that do not fit it, or options for the other kind of broker.
@@ -100,7 +98,7 @@ class RunOptions(process.RecordOptions, BrokerFiles):
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:
-    """Return a random id; with seeded entropy always the same one, since seeds and keys are bound to it."""
+    """Return a random id; with seeded entropy a fixed one, since seeds and keys are bound to it."""
     return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
 
 
@@ -113,17 +111,17 @@ class SimulationOptions(process.Options):
     """Train party by party, to the bits of a run."""
     resume: bool = False
     like: Path | None = None
-    """The folder of a recorded run whose absences, dropouts and void rounds it is to repeat."""
+    """Folder of a recorded run whose absences, dropouts and void rounds are repeated."""
     maker: Callable[[str], Any] | None = None
     """Maker of each party's site; the one that ``site`` names if None."""
     on_round: Callable[[RoundRecord], None] | None = None
     """Receives the record of each round as it ends."""
     again: tuple[str, ...] = ()
-    """The command line without --out and --resume, to say how to go on after an interruption."""
+    """Command line without --out and --resume, for the message after an interruption."""
 
 
 class NoProgress:
-    """Progress that nobody hears."""
+    """Progress without output."""
 
     def start(self, header: RunHeader) -> None:
         """See :class:`securefl.runtime.report.progress.Progress`."""

@@ -1,19 +1,15 @@
-"""The processes of a run as functions of their settings; each closes its transcript, however the run ends.
+"""Processes of a run as functions of their settings; each closes its transcript at any end.
 
-Threads of a process: all of them from its beginning.
+Threads are started at once: an event loop otherwise starts another thread whenever all are busy, up to four
+more than there are processors, and over a thousand rounds each costs a quarter of a megabyte.
 
-A loop starts another thread whenever all are busy, up to four more than there are processors. In a thousand
-rounds that happens now and then, and each thread keeps a quarter of a megabyte.
+Garbage: CPython collects the oldest generation only once new objects are a quarter of it. Libraries bring
+half a million, so that would be after ten thousand rounds, with a growth of a kilobyte a round by free lists
+and cycles.
 
-The heap of a process that goes on for very many rounds.
-
-CPython looks for garbage among all objects only once those that came since are a quarter of them. Libraries
-bring half a million, so that would be after ten thousand rounds, and by then its lists of free objects and
-what is in cycles have grown by a kilobyte a round.
-
-glibc gives each thread an arena of its own, and the messages of a round are allocated in one thread and freed
-in another. Holes in several arenas then keep many times the size of the model: after 20 rounds of 1.2 million
-parameters with verification, a server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
+glibc gives each thread an arena, and a round's messages are allocated in one thread and freed in another.
+Holes in several arenas hold many times the size of the model: after 20 rounds of 1.2 million parameters with
+verification, a server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
 """
 
 import asyncio
@@ -37,10 +33,10 @@ from securefl.runtime.launch.interrupts import block_signals, detach_wakeup
 from securefl.runtime.launch.observer import ObserverSettings, watch
 
 _OBJECTS: Final = 700
-"""New objects before a collection, at most: Python 3.13 waits for 2,000."""
+"""Maximum new objects before a collection: Python 3.13 waits for 2,000."""
 _YOUNG: Final = 5
 _OLD: Final = 1
-"""Collections of younger objects before one of older ones, 10 and 10 unless said: now that these are few."""
+"""Collections of younger objects before one of older ones; 10 and 10 by default."""
 _ARENA_MAX: Final = -8
 """``M_ARENA_MAX`` of glibc's ``malloc.h``."""
 
@@ -57,11 +53,11 @@ def limit_arenas() -> None:
 
 @contextmanager
 def freeze_garbage() -> Iterator[None]:
-    """Inside, what is there already is no garbage, and all that comes is looked at often."""
+    """Exclude existing objects from garbage collection inside the context, and collect new ones often."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.freeze()
     gc.set_threshold(min(before[0], _OBJECTS), _YOUNG, _OLD)
-    # From here on it counts how many objects there are.
+    # Resets the count of objects.
     gc.collect()
     try:
         yield
@@ -72,24 +68,24 @@ def freeze_garbage() -> Iterator[None]:
 
 
 THREADS: Final = 6
-"""One each for a step, a message, training, testing and a broker's address, and one more."""
+"""One each for a step, a message, training, testing and a broker's address, and a spare one."""
 
 
 def ready_threads(count: int = THREADS) -> ThreadPoolExecutor:
-    """Return a pool whose threads are there: what it is given waits for one of them, and starts none."""
+    """Return a pool whose threads are all started."""
     pool = ThreadPoolExecutor(count, "securefl")
     meeting = Barrier(count)
     try:
-        # Who waits is busy, so that each needs a thread of its own.
+        # A waiting thread is busy, so each task needs its own.
         for _ in range(count):
             pool.submit(meeting.wait)
     except BaseException as error:
-        # Or they would wait for ever, and the end of the process for them.
+        # Otherwise they, and the end of the process, would wait for ever.
         meeting.abort()
         if not isinstance(error, RuntimeError):
             pool.shutdown(wait=False)
             raise
-        # The machine has no more: those that are there have to do.
+        # The machine has no more threads: use the existing ones.
     return pool
 
 
@@ -100,18 +96,18 @@ Body: TypeAlias = Callable[
 
 
 class Leader(Protocol):
-    """Whoever leaves more of a run than a transcript: a deployment's server."""
+    """Recorder of more than a transcript: a deployment's server."""
 
     def check(self) -> None:
-        """Look at the folder, once it is this process's own, before anything else happens.
+        """Check the locked folder, before anything else.
 
         Raises:
-            ConfigError: something stands in the way.
+            ConfigError: the folder is not free.
         """
         ...
 
     def begin(self, plan: RunPlan) -> None:
-        """Begin to write: all is checked, and the broker reached.
+        """Begin to write: all is checked, and the broker is reached.
 
         Raises:
             ConfigError, RunAbortedError: it cannot be written.
@@ -125,13 +121,13 @@ def run_process(
     body: Body,
     leader: Leader | None = None,
 ) -> kernel.Finished | kernel.Aborted:
-    """Run ``body`` to its end and return how it ended.
+    """Run ``body`` to its end and return the outcome.
 
     Raises:
-        ConfigError: refused; nothing was written. Another process of this name holds the folder, for one, or
-            it is the server's and holds a run already.
+        ConfigError: refused; nothing was written. For example, another process of this name holds the folder,
+            or it is the server's and holds a run already.
         RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
-            line where the disk is full.
+            line if the disk is full.
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
@@ -155,14 +151,14 @@ def _run(
         if leader is not None and plan is not None:
             leader.begin(plan)
         opened.append(report.ProcessWitness(settings, tell, ring_bits, plan))
-        # Models and data are there by now.
+        # Models and data are loaded by now.
         heap.enter_context(freeze_garbage())
         return opened[-1]
 
     async def to_the_end() -> kernel.Finished | kernel.Aborted:
         asyncio.get_running_loop().set_default_executor(ready_threads())
         outcome = await body(settings, open_witness)
-        # Here: behind the loop's end waits a training that nobody needs any more, for as long as it takes.
+        # Here: the loop's end waits for a training whose result is no longer needed.
         for witness in opened:
             witness.close(outcome)
         return outcome
@@ -170,13 +166,13 @@ def _run(
     try:
         with heap, contextlib.ExitStack() as stack:
             with block_signals():
-                # Half a loop complains, at the end of the process, that it cannot be closed.
+                # A half-made loop complains, at the end of the process, that it cannot be closed.
                 runner = stack.enter_context(asyncio.Runner())
                 stack.callback(detach_wakeup)
             return runner.run(to_the_end())
     except (Exception, KeyboardInterrupt) as error:
         for witness in opened:
-            # The disk may be what failed, and the launcher may be gone: the first error is the one to tell.
+            # The disk may be the cause, and the launcher may be gone: raise the first error.
             with contextlib.suppress(SecureflError, OSError):
                 witness.close(kernel.Aborted(_reason(error)))
         raise
@@ -204,7 +200,7 @@ def party(
 def server(
     settings: process.ProcessSettings, tell: Callable[[report.News], None], leader: Leader | None = None
 ) -> kernel.Finished | kernel.Aborted:
-    """Run the server to its end; ``leader`` leaves more of the run than a transcript."""
+    """Run the server to its end; ``leader`` records more than a transcript."""
     from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
     return run_process(settings, tell, run_server, leader)

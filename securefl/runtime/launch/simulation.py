@@ -1,4 +1,4 @@
-"""A whole simulation: progress, run directory, checkpoints, verdict. Imports torch."""
+"""A whole simulation: progress, run directory, checkpoints, outcome. Imports torch."""
 
 import shlex
 import time
@@ -50,7 +50,7 @@ from securefl.training import models, sgd, sites
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Writes what the run is for."""
+    """Listener that writes results."""
 
     directory: RunDirectory
     module: torch.nn.Module
@@ -65,12 +65,12 @@ class _Keeper:
 
 
 class Simulation:
-    """A simulation that advances a round at a time; its run directory is made at once.
+    """Simulation that advances by single rounds; its run directory is created at once.
 
     Raises:
         ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
-            nothing has been written.
-        RunAbortedError: the disk is full or gone.
+            nothing was written.
+        RunAbortedError: the disk is full or missing.
     """
 
     def __init__(self, scenario: Scenario, options: SimulationOptions, progress: Progress) -> None:
@@ -152,7 +152,7 @@ class Simulation:
         """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         try:
             if not self._begun:
@@ -172,17 +172,17 @@ class Simulation:
             # Parties have trained, and the rows have the round: only a resumption may repeat it.
             why = f"stopped by {type(error).__name__} in round {self._rounds.round}"
             self.end = _interrupted_end(why, self._checkpoint, self._options)
-            # The error may keep the summary from being written, too, and is what the caller has to know.
+            # The same error may prevent the summary, and must be the one raised.
             with suppress(SecureflError):
                 self.conclude()
             raise
         return self.end
 
     def conclude(self) -> Summary:
-        """Write and return the summary. Rounds that are left can be resumed from the checkpoint.
+        """Write and return the summary. Remaining rounds can be resumed from the checkpoint.
 
         Raises:
-            RunAbortedError: the disk is full or gone.
+            RunAbortedError: the disk is full or missing.
         """
         self.close()
         self.end = end = self.end or _interrupted_end(
@@ -194,12 +194,12 @@ class Simulation:
         return summary
 
     def so_far(self) -> Summary:
-        """Return the summary of the rounds up to now, without writing it."""
+        """Return the summary of the rounds so far, without writing it."""
         done = f"{count(len(self.metrics.records), 'round')} so far"
         return self._summary(self.end or RunEnd(reason=done), write=False)
 
     def close(self) -> None:
-        """Close progress and the file of metrics, release the directory; the last checkpoint stays."""
+        """Close progress and metrics, release the directory; the last checkpoint stays."""
         self._progress.finish()
         self._rows.close()
         self._claim.close()
@@ -260,10 +260,10 @@ def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
 
 
 def _schedule(like: Path, scenario: Scenario) -> Schedule:
-    """What network and processes did in a recorded run.
+    """Return the events of network and processes in a recorded run.
 
     Raises:
-        ConfigError: it is none, its server's transcripts are missing, or a simulation cannot repeat it.
+        ConfigError: not a run, no server's transcripts, or a simulation cannot repeat it.
     """
     training = scenario.training
     if training.method.controls or (training.dp_sgd is not None and training.dp_sgd.carry == "own"):
@@ -303,12 +303,11 @@ def _interrupted_end(by: str, checkpoint: Path, options: SimulationOptions) -> R
 
 
 def _claim_directory(directory: RunDirectory) -> AbstractContextManager[None]:
-    """Hold a directory for one simulation at a time."""
     return process.claim_folder(directory.path, PartyId("simulation"), "another simulation")
 
 
 def _former(out: Path | None) -> RunDirectory:
-    """Return the directory of a simulation that was interrupted."""
+    """Return the directory of an interrupted simulation."""
     if out is None:
         raise ConfigError("--resume", "needs the directory of the simulation", "add --out DIRECTORY")
     return RunDirectory.open(out)
@@ -317,7 +316,7 @@ def _former(out: Path | None) -> RunDirectory:
 def _standing(
     directory: RunDirectory, federation: SimulatedFederation
 ) -> tuple[ServerState, Collection[PartyId]]:
-    """Return the state of a simulation that was interrupted, and the parties that were killed."""
+    """Return the state of an interrupted simulation, and the killed parties."""
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():
         reason = "has no checkpoint, so there is nothing to resume"

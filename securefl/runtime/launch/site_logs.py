@@ -20,10 +20,10 @@ class SiteLogs:
         self._failures: Counter[PartyId] = Counter()
         self._last: dict[PartyId, tuple[int, str]] = {}
         self.columns: dict[str, sites.ColumnCounts] = {}
-        """Values of all sites that are missing or outside the range of their column, by name."""
+        """Missing values and values outside their range, of all sites, by column."""
 
     def of(self, party: PartyId) -> sites.SiteLog:
-        """The log of one party's site."""
+        """Return the log of one party's site."""
 
         def tell(round_: int, reason: str) -> None:
             self._failures[party] += 1
@@ -33,7 +33,7 @@ class SiteLogs:
         shown: tuple[str, ...] = ()
 
         def note(round_: int, notes: Sequence[str]) -> None:
-            # The same reason in each round makes one line, as in a run.
+            # The same reasons in consecutive rounds make one line, as in a run.
             nonlocal shown
             if shown != tuple(notes):
                 shown = tuple(notes)
@@ -49,7 +49,7 @@ class SiteLogs:
         return self._logs.setdefault(party, sites.SiteLog(None, tell, note, count))
 
     def reasons(self, failed: Collection[PartyId], round_: int) -> dict[PartyId, str]:
-        """Return why the trainings of these parties failed in a round; built-in ones keep no log."""
+        """Return the reasons of failed trainings in a round; built-in ones keep no log."""
         built_in = "its training raised an error, or ended in numbers that are not finite"
         found = {party: self._last.get(party, (-1, "")) for party in failed}
         return {party: reason if last == round_ else built_in for party, (last, reason) in found.items()}
@@ -60,7 +60,7 @@ class SiteLogs:
             log.path = folder / sites.SITE_LOG.format(party)
 
     def conclude(self) -> None:
-        """Show which parties sent zeros, and how often."""
+        """Show each party that sent zeros, with the number of times."""
         for party, times in self._failures.items():
             self._progress.note(
                 f"{party} sent zeros {count(times, 'time')}; {sites.SITE_LOG.format(party)} says why"

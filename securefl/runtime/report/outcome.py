@@ -60,7 +60,7 @@ class Outcome(RunEnd):
     failures: int | None = None
     """Failed trainings, over all rounds and counted parties; None if unknown to this process."""
     beyond: int | None = None
-    """Updates of honest parties with coordinates beyond ``encoding.range``; None if unknown to this process."""
+    """Honest updates with coordinates beyond ``encoding.range``; None if unknown to this process."""
     unchanged: int = 0
     """Rounds whose step left the model unchanged."""
     evaluation: Mapping[str, float] = field(default_factory=dict)

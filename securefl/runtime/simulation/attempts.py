@@ -1,6 +1,6 @@
 """Attempts of CrypTen sums, which open with all of their members or not at all.
 
-What :func:`securefl.protocol.round.server.attempts.retry_without_missing` and the answers to it come to.
+Results of :func:`securefl.protocol.round.server.attempts.retry_without_missing` and its answers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from securefl.protocol.round import ClusterKey, RunPlan
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """Deviations of parties in one round that bear on who is counted."""
+    """Deviations of parties in one round that affect counting."""
 
     silent: Mapping[PartyId, scenario.Phase]
-    """Who drops out or is killed, and when."""
+    """Phase in which each party drops out or is killed."""
     wrong_shares: frozenset[PartyId] = frozenset()
-    """Who releases shares that are not those it was dealt."""
+    """Parties that release other shares than they were dealt."""
 
     def without(self, blocked: Collection[PartyId]) -> Deviations:
         """Return the deviations with parties that send nothing after the draw."""
@@ -35,7 +35,7 @@ _BLOCKED: Final[scenario.Phase] = "before-keys"
 
 @dataclass(frozen=True, slots=True)
 class BeforeInputs:
-    """Up to where masked inputs are due."""
+    """State of a round when masked inputs are due."""
 
     unready: Mapping[ClusterKey, str]
     keyless: frozenset[PartyId]
@@ -53,21 +53,21 @@ class Attempt(NamedTuple):
 
     number: int
     members: tuple[PartyId, ...]
-    """Who was asked for it."""
+    """Requested members."""
     excluded: tuple[PartyId, ...] = ()
-    """Who was asked for the one before, and not for this."""
+    """Members of the previous attempt that are not in this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The outcomes of the first attempts of a round's sums, and of those that followed."""
+    """Outcomes of all attempts of a round's sums."""
 
     lost: Mapping[ClusterKey, str]
-    """Sums that were given up, and why."""
+    """Abandoned sums, with reasons."""
     submitted: Mapping[ClusterKey, list[PartyId]]
-    """Of the others: who has submitted in the last attempt."""
+    """Members that submitted in the last attempt of each other sum."""
     further: tuple[tuple[ClusterKey, Attempt], ...]
-    """Attempts that are not the first, in their order."""
+    """Attempts after the first, in order."""
 
 
 def started_over(
@@ -78,16 +78,15 @@ def started_over(
     submitted: Mapping[ClusterKey, list[PartyId]],
     deviations: Deviations,
 ) -> Attempts:
-    """Work out the attempts of one round.
+    """Return the attempts of one round.
 
     Args:
-        plan: how many attempts there may be.
+        plan: limits the attempts.
         assignment: the round's clusters.
         clusters: the same by key.
-        summing: what came of the first attempt's keys.
-        submitted: who has submitted in it.
-        deviations: who is silent by then.
-
+        summing: result of the first attempt's keys.
+        submitted: members that submitted in it.
+        deviations: parties that are silent by then.
     """
     sums = plan.scenario.secure_sum
     sharing = {key: frozenset(members) for key, members in summing.listed.items()}

@@ -1,8 +1,8 @@
-"""Canaries: records, or whole updates, that a fair coin puts in or leaves out, to see whether it shows.
+"""Canaries: records, or whole updates, that a fair coin includes or omits, to test whether it shows.
 
-A canary moves one coordinate of its party's update by all that its unit may move (a Dirac gradient): nobody's
-noise on other coordinates matters then, and no other unit could be easier to find. Where and how often it
-does so is drawn as for any record, so that the guarantee that holds for every record holds for it.
+A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient): noise on
+other coordinates does not matter, and no other unit is easier to find. It is sampled like any record, so that
+each record's guarantee holds for it.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from securefl.training import dpsgd
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flock:
-    """The canaries of one party; none for a party that hosts none."""
+    """Canaries of one party; none for a party that hosts none."""
 
     place: slice
-    """Which of all canaries are this party's."""
+    """Indices of this party's canaries among all."""
     present: npt.NDArray[np.bool_]
-    """What their coins said, ``(c,)``. The server must not know."""
+    """Results of their coins, ``(c,)``, secret from the server."""
 
     def __repr__(self) -> str:
         return f"Flock({self.present.size} canaries)"
 
 
 class Host:
-    """Puts the canaries of one party into its updates, and remembers what these were without.
+    """Host that adds one party's canaries to its updates, and keeps the values without them.
 
     Args:
-        flock: of this party.
-        coordinates: which one each canary of any party moves, i64 ``(m,)``.
+        flock: canaries of this party.
+        coordinates: coordinate of each canary of any party, i64 ``(m,)``.
         scenario: settled, with privacy.
-        mechanism: of ``scenario``.
-        entropy: of the sampling of canaries.
+        mechanism: mechanism of ``scenario``.
+        entropy: entropy of the sampling of canaries.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Host:
     ) -> None:
         self.flock = flock
         self.without: dict[tuple[int, int], F64] = {}
-        """By round and local work: what the update was at all canaries' coordinates, f64 ``(m,)``, before
-        canaries came in. Whoever looks for them may know it: the guarantee holds against those who do."""
+        """By round and local training: values of the update at all canaries' coordinates, f64 ``(m,)``,
+        without canaries. A distinguisher may know them: the guarantee holds even then."""
         self._coordinates = coordinates
         self._event = mechanism.event
         self._size = canary_size(scenario)
         self._entropy = entropy
 
     def plant(self, update: F64, occasion: UpdateId) -> F64:
-        """The update with whatever canaries are present and drawn; the same again for the same occasion.
+        """Return the update with its present and sampled canaries; deterministic in the update's id.
 
-        At party level the canary is all that a host sends: itself or zeros.
+        At party level a host sends only its canary, or zeros.
         """
         key = occasion.round, occasion.work
         flock, event = self.flock, self._event
@@ -86,7 +86,7 @@ class Host:
 
 
 def canary_size(scenario: Scenario) -> float:
-    """The shift of a canary's coordinate, parameters' own unit: the bound on what one unit adds.
+    """Return the shift of a canary's coordinate, in the parameters' unit: the bound of one privacy unit.
 
     Raises:
         UsageError: a scenario without such a bound.
@@ -104,22 +104,22 @@ def canary_size(scenario: Scenario) -> float:
 def plant(
     federation: SimulatedFederation, hosts: Collection[PartyId], count: int, entropy: Entropy
 ) -> tuple[SimulatedFederation, Planted]:
-    """The same federation, with canaries in the updates of ``hosts``.
+    """Return the federation with canaries in the updates of ``hosts``.
 
     Args:
         federation: with privacy.
-        hosts: parties that keep to the protocol.
-        count: of canaries, as near as it can be had: no more than coordinates, or than the records that hosts
-            have; at party level one for each.
-        entropy: of coins, coordinates and sampling; independent of what the server knows.
+        hosts: parties that follow the protocol.
+        count: number of canaries, approximately: at most one per coordinate and record of the hosts; at party
+            level one per host.
+        entropy: entropy of coins, coordinates and sampling; independent of the server's knowledge.
 
     Returns:
         The federation, and its canaries.
 
     Raises:
-        ConfigError: no privacy, or a sampler other than Poisson's: in a batch of fixed size a canary that is
-            left out makes room for another record.
-        UsageError: no hosts, or parties that are not there.
+        ConfigError: no privacy, or another sampler than Poisson's: in a batch of fixed size an omitted canary
+            makes room for another record.
+        UsageError: no hosts, or unknown parties.
     """
     plan, mechanism = federation.plan, federation.plan.mechanism
     if mechanism is None:
@@ -157,13 +157,13 @@ class Planted(NamedTuple):
     """All canaries of a federation."""
 
     coordinates: I64
-    """Which one each canary moves, i64 ``(m,)``, all different."""
+    """Coordinate of each canary, i64 ``(m,)``, all different."""
     hosts: Mapping[PartyId, Host]
-    """All parties, hosts of none included."""
+    """All parties, those without canaries included."""
     mechanism: privacy.Mechanism
 
 
 def _shuffle_coordinates(length: int, entropy: Entropy) -> I64:
-    """A uniform order of coordinates, but for ties of 64-bit words."""
+    """Return a uniform order of coordinates, except for ties of 64-bit words."""
     words = np.frombuffer(entropy.draw(8 * length), dtype="<u8")
     return np.argsort(words, kind="stable")

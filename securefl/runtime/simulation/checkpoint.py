@@ -1,6 +1,6 @@
 """Checkpoints of a simulation: one file, whole or absent, bound to scenario and seed.
 
-The state of the server is written as a server writes it (:mod:`securefl.runtime.process.checkpoint`).
+The server's state is encoded as in :mod:`securefl.runtime.process.checkpoint`.
 """
 
 from collections.abc import Collection
@@ -36,13 +36,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def write_checkpoint(
     path: Path, plan: RunPlan, standing: ServerState, dead: Collection[PartyId], *, training: str
 ) -> None:
-    """Write what the next round starts from. A former checkpoint stays until the new one is complete.
+    """Write the next round's initial state, replacing the former checkpoint atomically.
 
-    ``training`` says how and on what the rounds so far were trained
-    (:attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`): it decides bits.
+    ``training`` describes the training so far, which determines bits
+    (:attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`).
 
     Raises:
-        RunAbortedError: the disk is full or gone.
+        RunAbortedError: the disk is full or missing.
     """
     server = process.checkpoint_bytes(plan, Checkpoint(standing.epoch, standing))
     file = _File(_VERSION, _identity(plan), training, tuple(sorted(dead)), server)
@@ -51,7 +51,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[ServerState, frozenset[PartyId]]:
-    """Return where to go on, and who has been killed.
+    """Return the state of the next round, and the killed parties.
 
     Raises:
         ConfigError: missing, damaged, of another scenario, seed or model, or of another training.
@@ -100,5 +100,5 @@ def _refuse_state_of_parties(plan: RunPlan) -> None:
 
 
 def _identity(plan: RunPlan) -> str:
-    """The digest of everything that the rounds follow from: all of the scenario, run, roster, model size."""
+    """Return the digest of all that determines the rounds: scenario, run, roster, model size."""
     return crypto.digest("checkpoint", scenario.to_toml(plan.scenario), plan.config_digest()).hex()

@@ -24,12 +24,12 @@ from securefl.training.sites import SiteLog, SiteMaker
 
 
 class SimulatedCoalition:
-    """The coalitions' channels in a simulation, and what an omniscient attacker hears.
+    """Channels of coalitions in a simulation, and the knowledge of an omniscient attacker.
 
-    It holds the updates of one round: 8 d bytes for each party that is asked.
+    Holds the updates of one round: 8 d bytes for each party that is asked.
 
     Args:
-        cast: who shows which behaviours, written out.
+        cast: behaviours by party.
     """
 
     def __init__(self, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
@@ -41,15 +41,15 @@ class SimulatedCoalition:
         self._asks_everybody = any(map(attacks.is_omniscient, shown))
 
     def asks(self, party: PartyId) -> bool:
-        """Whether it may ask ``party`` what it trained."""
+        """Return True if it may request the update of ``party``."""
         return self._asks_everybody or any(map(attacks.shares_updates, self._cast.get(party, ())))
 
     def connect(self, trainings: Trainings) -> None:
-        """Say where to ask. Whoever trains is made after the behaviours, and these need :meth:`insight`."""
+        """Set the source of updates. Trainers are made after the behaviours, which need :meth:`insight`."""
         self._trainings = trainings
 
     def insight(self, attack: CoalitionAttack, occasion: UpdateId) -> misbehaviour.Knowledge:
-        """The attackers' knowledge on ``occasion``. The first who asks has everybody train."""
+        """Return the attackers' knowledge for an update. The first request trains all parties involved."""
         if occasion.round != self._round:
             self._round, self._known = occasion.round, {}
         key = (attack, occasion.work)
@@ -71,28 +71,27 @@ class SimulatedFederation:
 
     plan: RunPlan
     parties: Mapping[PartyId, SimulatedParty]
-    """In the order of their names."""
+    """Parties in the order of their names."""
     trainings: Trainings
-    """Trains them."""
     module: torch.nn.Module
-    """The server's copy of the model, whose parameters anybody may overwrite."""
+    """The server's copy of the model, whose parameters may be overwritten."""
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     initial: F32
     """Parameters before the first round, shape (d,)."""
     consult: holdings.Consult | None = None
-    """None where no rule asks."""
+    """None if no rule needs it."""
     data: str = ""
     """Title of the data set."""
     vectorised: bool = False
-    """Whether training differs from that of a run in the rounding of floating-point sums."""
+    """True if training differs from a run's in the rounding of floating-point sums."""
     note: str = ""
-    """On the training, for the header."""
+    """Note on the training, for the header."""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
-    """By party what finds its task group; empty where there is one group."""
+    """Choosers of task groups by party; empty with one group."""
 
     @property
     def training(self) -> str:
-        """The training in words: simulations that differ in it differ in their bits."""
+        """Description of the training: simulations that differ in it differ in their bits."""
         how = "vectorised over parties" if self.vectorised else "party by party"
         return f"{how} on {next(self.module.parameters()).device.type}, {self.data}"
 
@@ -111,31 +110,29 @@ def assemble(
     sites: SiteMaker | None = None,
     site_log: Callable[[PartyId], SiteLog] = lambda _party: SiteLog(None),
 ) -> SimulatedFederation:
-    """Split the data, draw the roster and build the model, as the launcher and all processes of a run do.
+    """Split the data, draw the roster and build the model, as the launcher and processes of a run do.
 
-    Nothing is secret in a simulation: everything follows from ``seed``, exactly as in a run with insecure
-    seeded entropy, unless ``secret`` is given. This process is limited to one torch thread, as each process
-    of a run is: the number of threads within one operation changes the bits. ``threads`` is how many such
-    threads train, which changes none.
+    Everything follows from ``seed``, as in a run with insecure seeded entropy, unless ``secret`` is given.
+    This process uses one torch thread per operation, as processes of a run do: their number would change the
+    bits.
 
     Args:
-        scenario: what to simulate.
-        run: id of the run; the clusters depend on it.
+        scenario: the scenario.
+        run: id of the run, which determines the clusters.
         seed: the public seed.
-        data_dir: where the data sets are.
+        data_dir: folder of the data sets.
         device: overrides ``training.device``.
-        exact: train party by party, to the bits of a run, even where there is a faster way.
-        threads: parties, or groups of them, that train at the same time on a CPU.
-        secret: what batches, rounding and noise are drawn from instead, for scenarios with privacy: then what
-            comes out is as private as in a run.
-        dataset: instead of the one that the scenario names.
-        sites: makes each party's site of its name, where the scenario's model is trained by sites.
-        site_log: of a party's site.
+        exact: train party by party, to the bits of a run, even if there is a faster way.
+        threads: parties, or groups of them, that train concurrently on a CPU; no result depends on it.
+        secret: entropy of batches, rounding and noise, for scenarios with privacy: then results are as
+            private as in a run.
+        dataset: replaces the scenario's data set.
+        sites: makes each party's site, by name, if the scenario's model is trained by sites.
+        site_log: log of a party's site.
 
     Raises:
-        ConfigError: the scenario is not feasible or needs messages; the data set is missing or cannot be
-            split as asked; its model is trained by sites and there are none, or the other way round; there
-            is no such device.
+        ConfigError: the scenario is infeasible or needs messages; the data set is missing or cannot be split;
+            its model needs sites and there are none, or the other way round; there is no such device.
     """
     feasibility.check(scenario)
     check_simulable(scenario)

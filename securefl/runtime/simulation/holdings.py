@@ -18,28 +18,28 @@ from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
 from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, columns_of, make_site
 
 Crew = Callable[[Mapping[PartyId, misbehaviour.PartyBehaviour], entropy.Entropy], ChosenTrainers]
-"""How all parties behave, and the root of their randomness, to their trainers."""
+"""Function from all parties' behaviours and the root of their randomness to their trainers."""
 Consult = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
-"""Round, parameters and reclusterings, to gradients of the server's own data."""
+"""Function from round, parameters and reclusterings to gradients of the server's own data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdings:
-    """The model, and who has how much to train it on."""
+    """The model, and the data of all parties."""
 
     module: torch.nn.Module
-    """The server's copy of the model, whose parameters anybody may overwrite."""
+    """The server's copy of the model, whose parameters may be overwritten."""
     initial: F32
     """Parameters before the first round, shape (d,)."""
     samples: Mapping[PartyId, int]
     crew: Crew
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     title: str
-    """What it is trained on, for people."""
+    """Title of the training data."""
     consult: Callable[[entropy.Entropy], Consult | None] = lambda _root: None
-    """The root of the run's randomness, to what answers the rule; None where it does not ask."""
+    """Function from the root of the run's randomness to ``Consult``; returns None if no rule needs it."""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
-    """By party what finds its task group; empty where there is one group."""
+    """Choosers of task groups by party; empty with one group."""
 
 
 def held_by_split(
@@ -48,15 +48,15 @@ def held_by_split(
     """Split ``dataset`` as the launcher of a run does.
 
     Args:
-        scenario: says how.
-        dataset: of the scenario, as a rule.
+        scenario: determines the split.
+        dataset: usually the scenario's.
         seed: the public seed.
-        where: what computes.
-        exact: whether training is to have the bits of a run.
-        threads: parties or chunks that are trained at the same time on a CPU.
+        where: device of the computation.
+        exact: True for the bits of a run.
+        threads: parties or chunks that are trained concurrently on a CPU.
 
     Raises:
-        ConfigError: it cannot be split as asked, or the model does not fit it.
+        ConfigError: it cannot be split, or the model does not fit it.
     """
     names = attacks.party_names(scenario.parties)
     attacks.check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
@@ -92,17 +92,17 @@ def held_by_sites(
     log: Callable[[PartyId], SiteLog],
     hidden: entropy.Entropy,
 ) -> Holdings:
-    """One site a party, made as its process would make it. They train one after the other.
+    """Create one site per party, as its process would. They train one after the other.
 
     Args:
         scenario: its model is trained by sites.
-        maker: of sites, by the party's name.
+        maker: makes sites by the party's name.
         seed: the public seed.
-        log: of a party's site.
+        log: log of a party's site.
         hidden: the root of all randomness that is not public.
 
     Raises:
-        ConfigError: the file of the initial weights is refused, or a site is.
+        ConfigError: the file of the initial weights, or a site, is refused.
     """
     module = models.model_of(scenario, (), 0, seed)
     layout, rounds = Layout.of(module), scenario.stop.rounds

@@ -1,4 +1,4 @@
-"""Limits of simulations: what they cannot show, because they send no messages."""
+"""Limits of simulations, which send no messages."""
 
 from collections.abc import Iterator
 
@@ -13,15 +13,15 @@ SIMULATED = "the server of a run would see the same cluster sums"
 """Relation of a simulation to a run."""
 
 _UNHEARD = frozenset({"garbage", "replay"})
-"""Behaviours that change no sum: the server refuses what they send, and all goes on."""
+"""Behaviours that change no sum: the server rejects their messages."""
 
 
 def check_simulable(scenario: Scenario) -> None:
-    """Refuse what only messages can show.
+    """Refuse scenarios that need messages.
 
     Raises:
-        ConfigError: a behaviour of the server, a claim on refusals that do not happen here, or sums that are
-            validated by messages between members.
+        ConfigError: a behaviour of the server, a claim on rejections that do not happen here, or sums that
+            are validated by messages between members.
     """
     if scenario.secure_sum.validated is not None:
         raise ConfigError(
@@ -42,7 +42,7 @@ def check_simulable(scenario: Scenario) -> None:
 
 
 def without_messages(scenario: Scenario) -> Scenario:
-    """Return the scenario without what only messages can show: behaviours of the server, and expectations."""
+    """Return the scenario without behaviours of the server and without expectations."""
     heard = tuple(behaviour for behaviour in scenario.behaviours if not attacks.is_of_server(behaviour))
     return msgspec.structs.replace(scenario, behaviours=heard, expect=())
 

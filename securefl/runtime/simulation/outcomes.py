@@ -1,8 +1,8 @@
-"""Outcomes of a round in which parties fall silent: survivors, opened sums, and the dead.
+"""Outcomes of a round with dropouts: survivors, opened sums, and killed parties.
 
-This says without messages what the machines of :mod:`securefl.protocol.round.shared` and the silence of
-:mod:`securefl.runtime.misbehaviour.silence` come to, with a server that waits for everybody who still
-answers. The tests hold the two against each other. Whether anybody's training succeeds has no part in it.
+Computes without messages the results of the machines of :mod:`securefl.protocol.round.shared` with
+:mod:`securefl.runtime.misbehaviour.silence`, for a server that waits for all answering parties. Tests compare
+both. Failed trainings do not matter here.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,37 +25,37 @@ _SAYS_INPUT: Final = _SAYS_SHARES - {"after-shares"}
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcomes:
-    """The end of a round, apart from the numbers."""
+    """End of a round, without its vectors."""
 
     unready: Mapping[ClusterKey, str]
-    """Sums that came to nothing before any update was submitted, and why."""
+    """Sums lost before any update was submitted, with reasons."""
     eligible: frozenset[PartyId]
-    """The survivor set, before the ledger was asked."""
+    """Survivor set before the ledger's decision."""
     admission: leakage.Admission
-    """What the ledger says may be opened."""
+    """The ledger's decision on sums."""
     survivors: frozenset[PartyId]
-    """The frozen survivor set: nobody, where nothing may be opened."""
+    """Frozen survivor set; empty if no sum may be opened."""
     certified: bool
-    """Whether the survivor set got its certificate; always so where none is needed."""
+    """True if the survivor set got its certificate, or needs none."""
     opened: frozenset[ClusterKey]
     unopened: Mapping[ClusterKey, str]
-    """Frozen sums that were not opened, and why."""
+    """Frozen sums that were not opened, with reasons."""
     refused: tuple[tuple[PartyId, ClusterKey], ...]
-    """Wrong shares that the server refused."""
+    """Wrong shares that the server rejected."""
     silenced: frozenset[PartyId]
-    """Who fell silent in the end: one that never came to its phase did not."""
+    """Parties that fell silent: a party that never reached its phase did not."""
     further: tuple[tuple[ClusterKey, attempts.Attempt], ...]
-    """Attempts of sums that started over, in their order."""
+    """Attempts of sums that started over, in order."""
     givers: frozenset[PartyId] = frozenset()
-    """Who gave shares for what may be opened, by their own accounts."""
+    """Parties that released shares, by their own accounts."""
 
 
 Vetoes = Callable[[frozenset[PartyId], tuple[int, ...]], frozenset[PartyId]]
-"""Survivors and admitted reclusterings to those of them who sit out instead of giving shares."""
+"""Function from survivors and admitted reclusterings to the survivors that refuse to release shares."""
 
 
 def nobody_vetoes(_survivors: frozenset[PartyId], _admitted: tuple[int, ...]) -> frozenset[PartyId]:
-    """Where no model has come before."""
+    """Return no veto, for a first model."""
     return frozenset()
 
 
@@ -66,14 +66,14 @@ def fates(
     deviations: attempts.Deviations,
     vetoes: Vetoes = nobody_vetoes,
 ) -> RoundOutcomes:
-    """Work out one round.
+    """Return the outcomes of one round.
 
     Args:
         plan: thresholds and quorum.
         round_: the round's number.
         assignment: the round's clusters.
-        deviations: of parties that may or may not take part.
-        vetoes: of parties by their own accounts.
+        deviations: deviations of parties that may or may not take part.
+        vetoes: vetoes of parties by their own accounts.
     """
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
@@ -128,13 +128,13 @@ def fates(
         refused=tuple(refused),
         silenced=_silent_parties(assignment, deviations, summing, survivors),
         further=further,
-        # A party enters its shares before they leave: that they never do is nothing that it knows.
+        # A party records its shares before they are sent, and never learns that they were not.
         givers=giving if certified else frozenset(),
     )
 
 
 def _releases_needed(plan: RunPlan, counted: int) -> int:
-    """The number of releases that open a sum of so many."""
+    """Return the number of releases that open a sum of ``counted`` parties."""
     return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
 
@@ -167,7 +167,7 @@ def _silent_parties(
     summing: attempts.BeforeInputs,
     survivors: frozenset[PartyId],
 ) -> frozenset[PartyId]:
-    """Parties that came to their phase in all of their sums, or to a freeze where all due fall silent."""
+    """Return the parties that reached their phase in all of their sums, or the freeze of silent ones."""
 
     def came(party: PartyId, phase: scenario.Phase) -> bool:
         match phase:

@@ -1,4 +1,4 @@
-"""One party of a simulation: its data, its misbehaviour and its randomness are those of a run."""
+"""One party of a simulation, with the data, misbehaviour and randomness of a run."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from securefl.runtime import misbehaviour
 
 
 class SimulatedParty:
-    """Draws nonces and encodes updates as the process of this party would.
+    """Party that draws nonces and encodes updates as its process would.
 
     Args:
-        name: of the party.
-        behaviour: how it deviates.
+        name: the party.
+        behaviour: its deviations.
         samples: declared sample count.
         root: the root of the run's randomness.
-        hidden: instead of ``root`` for rounding and noise.
+        hidden: replaces ``root`` for rounding and noise.
     """
 
     def __init__(
@@ -53,7 +53,6 @@ class SimulatedParty:
     ) -> None:
         self.name = name
         self.samples = samples
-        """Declared sample count."""
         self._behaviour = behaviour
         self._own = party_entropy(root, name)
         self._hidden = party_entropy(hidden or root, name)
@@ -61,7 +60,7 @@ class SimulatedParty:
         self._beyond: dict[tuple[int, int], int] = {}
 
     def planting(self, plant: Callable[[F64, UpdateId], F64]) -> SimulatedParty:
-        """The same party, whose updates ``plant`` changes before anything else does (audits by canaries)."""
+        """Return the party with updates changed by ``plant`` before all else (audits by canaries)."""
         seams = self._behaviour.seams
         twin = copy.copy(self)
         twin._behaviour = replace(
@@ -71,32 +70,31 @@ class SimulatedParty:
         return twin
 
     def nonce(self, round_: int, draw: int) -> bytes:
-        """The nonce of a draw, 32 bytes."""
+        """Return the nonce of a draw, 32 bytes."""
         return nonce_entropy(self._own, round_, draw).draw(32)
 
     def answer(self, plan: RunPlan, round_: int, preferred: int | None) -> int:
-        """The task group that it names, having chosen; None for no model of finite loss."""
+        """Return the task group that the party names; ``preferred`` is None if no loss was finite."""
         return group_to_name(plan, round_, preferred, self._own)
 
     def silence(self, round_: int) -> tuple[scenario.Phase, bool] | None:
-        """The moment when it is to fall silent in this round, and whether for good; None when it is not."""
+        """Return the phase of a dropout in this round, with True for a kill; None without one."""
         for behaviour in self._behaviour.behaviours:
             if isinstance(behaviour, scenario.Drop | scenario.Kill) and behaviour.acts(round_):
                 return behaviour.phase, isinstance(behaviour, scenario.Kill)
         return None
 
     def spoils_shares(self, round_: int) -> bool:
-        """Whether it releases wrong shares in this round."""
+        """Return True if the party releases wrong shares in this round."""
         return any(isinstance(b, scenario.WrongShare) and b.acts(round_) for b in self._behaviour.behaviours)
 
     def encode(self, plan: RunPlan, occasion: UpdateId, update: F64, weight: float) -> EncodedUpdate:
-        """The encoding that it would mask and send once training has ended in ``update``, f64 (d,).
+        """Return the encoding that the party would mask and send for the trained ``update``, f64 (d,).
 
-        It may be asked again for the same occasion, and gives the same bits for the same ``update`` where its
-        entropy is seeded.
+        Repeated calls with one ``update`` give the same bits if its entropy is seeded.
 
         Raises:
-            UsageError: a bug, or an attack beyond what can be encoded.
+            UsageError: a bug, or an attack that cannot be encoded.
         """
         entropy = update_entropy(self._hidden, occasion.round, occasion.work)
         upload = make_upload(plan, occasion, update, weight, entropy, self._behaviour.seams)
@@ -113,17 +111,17 @@ class SimulatedParty:
     def uploads(
         self, plan: RunPlan, round_: int, upload: EncodedUpdate, group: int
     ) -> tuple[EncodedUpdate, ...]:
-        """The uploads of an update: itself, or with hidden groups counts and slots."""
+        """Return the uploads of an update: itself, or with hidden groups counts and slots."""
         if not clustering.hides_groups(plan.scenario.groups):
             return (upload,)
         return slot_uploads(plan, upload, draw_seat(update_entropy(self._hidden, round_), group))
 
     def kept_noise(self, setup: secure_sum.Setup, survivors: int) -> Iterator[Ring]:
-        """Yield the components of its removable noise that a sum of so many survivors keeps, ring words (d,).
+        """Yield the components of its removable noise that a sum keeps, ring words (d,).
 
         Args:
-            setup: of the sum, at its first attempt.
-            survivors: how many, itself included.
+            setup: setup of the sum, at its first attempt.
+            survivors: number of survivors, itself included.
         """
         if setup.removable is None:
             return
@@ -134,10 +132,10 @@ class SimulatedParty:
         yield from islice(components, without, setup.removable.dropouts(survivors))
 
     def momentum_start(self, plan: RunPlan, weight: float) -> F64:
-        """The momentum's start after the last :meth:`encode` was opened, f64 (d,).
+        """Return the momentum's start after the last :meth:`encode` was opened, f64 (d,).
 
         Raises:
-            UsageError: it has encoded nothing, or a scenario does not ask for this.
+            UsageError: nothing was encoded, or the scenario has no such momentum.
         """
         if self._last is None:
             raise UsageError(

@@ -1,8 +1,8 @@
-"""Models that come again in a simulation, and the parties that would sit out.
+"""Repeated models in a simulation, and the parties that would refuse them.
 
-Each party of a run judges by its own account, which knows the rounds that it gave shares in. Here the server
-is honest: a model comes again only where a round gave no update, so that the history of the models at hand
-is all that any account could hold against a round. Runs before this one are not simulated.
+Each party of a run judges by its own account of rounds in which it released shares. The simulated server is
+honest and repeats a model only after a round without update, so that the history of the current models holds
+all that an account could object to. Earlier runs are not simulated.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,7 @@ class _Round:
 
 
 class ModelHistory:
-    """Sums of the models at hand, and who gave shares for them."""
+    """Sums of the current models, with the parties that released shares for them."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
@@ -40,7 +40,7 @@ class ModelHistory:
             round_: the round's number.
             params: its models.
             assignment: its clusters.
-            present: parties that said hello, and so state in which rounds they released nothing.
+            present: parties that sent a hello, which states the rounds in which they released nothing.
         """
         if repeat_limits(self._plan) is None:
             return frozenset()
@@ -67,7 +67,7 @@ class ModelHistory:
         survivors: Collection[PartyId],
         admitted: Collection[int],
     ) -> frozenset[PartyId]:
-        """Take what a round would open; return those who find it too much with what they know of earlier."""
+        """Record the sums of a round; return the parties whose limits they cross with earlier ones."""
         now = self._now = sums_by_model(self._plan, params, assignment, survivors, admitted)
         self._rounds = [one for one in self._rounds if any(model in one.given for model in now)]
         own = repeat_limits(self._plan)
@@ -89,7 +89,7 @@ class ModelHistory:
         return frozenset(found)
 
     def note(self, givers: Collection[PartyId]) -> None:
-        """These have given their shares for what the round would open."""
+        """Record that ``givers`` released their shares for the round."""
         if givers:
             self._rounds.append(_Round(frozenset(givers), self._now))
         round_, drawn, took_part = self._drawn

@@ -1,4 +1,4 @@
-"""The rounds of a simulation, reported as the server of a run reports them."""
+"""Rounds of a simulation, reported as by the server of a run."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -73,28 +73,28 @@ Outcome: TypeAlias = kernel.Finished | kernel.Aborted
 
 
 class Listener(Protocol):
-    """Hears what the server of a run would report."""
+    """Listener to the reports of the server of a run."""
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """Take a report of a round (``round.shared.reports``), at ``now`` seconds on a monotonic clock."""
+        """Handle a report of a round (``round.shared.reports``), at ``now`` seconds on a monotonic clock."""
         ...
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """Take a refusal."""
+        """Handle a rejection."""
         ...
 
 
 class SimulatedRounds:
-    """A federation on its way through the rounds.
+    """Rounds of one federation.
 
     Args:
         federation: all parties, the model, the test set.
-        listeners: told of everything.
-        after_round: called with the parameters and standing when a round has been reported, for checkpoints.
-        standing: where to go on; None to begin.
+        listeners: receive all reports.
+        after_round: called with state and killed parties after each reported round, for checkpoints.
+        standing: initial state; None for a new simulation.
         dead: parties that were killed before ``standing``.
-        on_choice: told in each round who learns which model of task groups; nobody in a run could be.
-        schedule: of a run whose absences, dropouts and void rounds are to be those of the simulation.
+        on_choice: receives each round's models of task groups by party, which no process of a run knows.
+        schedule: recorded absences, dropouts and void rounds to repeat.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SimulatedRounds:
         self._begun = False
 
     def run(self, evaluate: Evaluate) -> Outcome:
-        """Go through all rounds that are left; return the end of the run. See :meth:`step`."""
+        """Simulate all remaining rounds; return the end of the run. See :meth:`step`."""
         while (outcome := self.step(evaluate)) is None:
             pass
         return outcome
@@ -133,10 +133,10 @@ class SimulatedRounds:
         return self._standing.round
 
     def step(self, evaluate: Evaluate) -> Outcome | None:
-        """Go through the next round; return the end of the run, None while rounds are left.
+        """Simulate the next round; return the end of the run, None while rounds are left.
 
         Args:
-            evaluate: tests a round's model, and may store it; None where there is nothing to test it on.
+            evaluate: tests a round's model, and may store it; returns None without test data.
         """
         if not self._begun:
             self._begun = True
@@ -245,7 +245,7 @@ class SimulatedRounds:
         return walk.step(self._plan, standing, opened, gradients)
 
     def _agreed_atoms(self, present: Collection[PartyId]) -> bytes:
-        """Return the statement of kept atoms on which all who are present agree."""
+        """Return the statement of kept atoms on which all present parties agree."""
         atoms = simulated_atoms(self._plan)
         return agreed_statement(
             self._plan, {name: atoms_statement(self._plan, name, atoms) for name in present}
@@ -254,7 +254,7 @@ class SimulatedRounds:
     def _left_open(
         self, standing: ServerState, drawn: frozenset[PartyId]
     ) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
-        """End a round in which the server of the run was killed, as the next one did."""
+        """End a round in which the server of the run was killed, as the next server did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
         releases = add_round(self._plan, standing.releases, drawn)
         standing = replace(standing, releases=releases, session=replace(standing.session, interrupted=True))
@@ -264,7 +264,7 @@ class SimulatedRounds:
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
     ) -> tuple[Mapping[PartyId, int], frozenset[PartyId]]:
-        """Everybody's task group, and who has drawn it since no loss was finite; the first without groups."""
+        """Return task groups by party, and the parties that drew theirs since no loss was finite."""
         plan, kept = self._plan, self._choices
         asked = [n for n in self._federation.choosers if n in present]
         asked = [n for n in asked if is_choosing(plan, round_, kept.get(n, NO_CHOICE))]
@@ -279,7 +279,7 @@ class SimulatedRounds:
         return dict.fromkeys(present, 0) | named, groupless
 
     def _carry(self, standing: ServerState) -> None:
-        """Say what per-example momentum goes on from in this round, as every party of a run finds it."""
+        """Set the start of per-example momentum in this round, as in a run."""
         carried = self._own
         if standing.before is not None:
             step = last_global_step(self._plan, standing.before, standing.params)
@@ -287,7 +287,7 @@ class SimulatedRounds:
         self._federation.trainings.carries = carried
 
     def _consult(self, round_: int, params: F32, asked: tuple[int, ...]) -> Mapping[int, F64]:
-        """Gradients of the server's own data for the reclusterings ``asked`` about."""
+        """Return gradients of the server's own data for the reclusterings ``asked``."""
         if not asked:
             return NO_GRADIENTS
         self._report(StepReached(round_, "consult"))
@@ -304,7 +304,7 @@ class SimulatedRounds:
             return NO_GRADIENTS
 
     def _tell(self, round_: int, drawn: Draw, fate: RoundOutcomes, sums: Sequence[ClusterSum]) -> None:
-        """Report what the server of a run learns between training and the new model."""
+        """Report all events between training and the new model."""
         for key, attempt in fate.further:
             self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
         for key, reason in fate.unready.items():
@@ -339,7 +339,7 @@ class SimulatedRounds:
 
 
 def _choose_group(chooser: sgd.Chooser, params: F32) -> int | None:
-    """The choice that a party of a run makes, whatever its model raises."""
+    """Return the choice that a party of a run makes, ignoring errors of its model."""
     try:
         return chooser.choose(params)
     except UsageError:
@@ -351,7 +351,7 @@ def _choose_group(chooser: sgd.Chooser, params: F32) -> int | None:
 def _slots_only(
     fate: RoundOutcomes, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
 ) -> tuple[RoundOutcomes, list[ClusterSum], Mapping[ClusterKey, int]]:
-    """A round of hidden groups as far as it is about updates: sums of slots that may be opened."""
+    """Return the update part of a round of hidden groups: sums of slots that may be opened."""
     may = opened_slots(told)
     unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == clustering.COUNTS}
     refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == clustering.COUNTS)
@@ -362,7 +362,7 @@ def _slots_only(
 def _deviations(
     parties: Mapping[PartyId, SimulatedParty], round_: int, fated: RoundFate | None
 ) -> tuple[Deviations, set[PartyId]]:
-    """The parties' deviations in a round, and the parties to be killed: their own, or those of a run."""
+    """Return the deviations in a round, and the parties to be killed: simulated, or recorded ones."""
     if fated is not None:
         return fated.deviations(parties), set()
     silent: dict[PartyId, scenario.Phase] = {}

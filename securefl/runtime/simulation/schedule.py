@@ -1,8 +1,7 @@
-"""Schedules: who was there, survived and was opened in each round of a recorded run, for a simulation of it.
+"""Schedules: presence, survivors and opened sums by round of a recorded run, for its simulation.
 
-A simulation of the same seed has the same updates and steps. What it cannot know is what network and
-processes did: who was away, who dropped out, which rounds were void; and the clusters, which follow from the
-run's id and keys.
+A simulation of the same seed has the same updates and steps. It cannot know absences, dropouts and void
+rounds; nor the clusters, which follow from the run's id and keys.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,10 +28,10 @@ from securefl.runtime.simulation.party import SimulatedParty
 
 @dataclass(frozen=True, slots=True)
 class RecordedDraw:
-    """The clusters of a round, as the server of a run has recorded them."""
+    """Clusters of a round, as recorded by a run's server."""
 
     seed: bytes
-    """Certified, 32 bytes."""
+    """Certified seed, 32 bytes."""
     atom_seed: bytes
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
 
@@ -42,20 +41,20 @@ class RecordedDraw:
         samples: Mapping[PartyId, int],
         groups: Mapping[PartyId, int],
     ) -> Draw:
-        """The draw, with the weights that follow from it.
+        """Return the draw with its weights.
 
         Args:
-            plan: of the simulation.
-            samples: declared counts of those who are present.
+            plan: plan of the simulation.
+            samples: declared counts of the present parties.
             groups: their task groups.
 
         Raises:
-            ConfigError: such clusters are drawn in no run of this scenario.
+            ConfigError: no run of this scenario draws such clusters.
         """
         told = groups if clustering.tells_groups(plan.scenario.groups) else NO_GROUPS
         made = clusters_of(plan, self.seed, samples.keys(), self.atom_seed, told)
         if plan.scenario.clustering.fixed:
-            # They follow from the run and its roster, and not from the seed.
+            # They follow from the run and its roster, not from the seed.
             members = tuple(sorted({party for row in self.clusters for each in row for party in each}))
             made = replace(made, participants=members, clusters=self.clusters)
         if made.clusters != self.clusters:
@@ -66,33 +65,33 @@ class RecordedDraw:
 
 @dataclass(frozen=True, slots=True)
 class RoundFate:
-    """The fate of one round, as the server of a run has recorded it."""
+    """Fate of one round, as recorded by a run's server."""
 
     present: frozenset[PartyId]
-    """Who was in its draw."""
+    """Parties in its draw."""
     drawn: RecordedDraw | None = None
-    """The clusters; None where none were drawn."""
+    """Clusters; None if none were drawn."""
     survivors: frozenset[PartyId] = frozenset()
     opened: frozenset[ClusterKey] = frozenset()
     left_open: frozenset[PartyId] | None = None
-    """Who was drawn, where the server was killed in it and another one went on; None for any other round."""
+    """Drawn parties, if the server was killed in the round and another resumed; otherwise None."""
 
     def there(self, parties: Mapping[PartyId, SimulatedParty]) -> dict[PartyId, SimulatedParty]:
-        """Those of the parties who were in the draw."""
+        """Return the parties that were in the draw."""
         return {name: party for name, party in parties.items() if name in self.present}
 
     def deviations(self, parties: Collection[PartyId]) -> Deviations:
-        """Whose masked inputs do not come in."""
+        """Return deviations of the parties whose masked inputs are missing."""
         silent: dict[PartyId, scenario.Phase] = {
             name: "after-shares" for name in parties if name not in self.survivors
         }
         return Deviations(silent)
 
     def opened_of(self, sums: Sequence[ClusterSum]) -> list[ClusterSum]:
-        """The sums that the run opened, of those that its survivors make.
+        """Return the sums that the run opened.
 
         Raises:
-            ConfigError: it opened others: it is no run of this scenario and seed.
+            ConfigError: it opened others: it is not a run of this scenario and seed.
         """
         found = [one for one in sums if one.key in self.opened]
         if len(found) < len(self.opened):
@@ -106,7 +105,7 @@ class RoundFate:
 
 @dataclass(slots=True)
 class _Draft:
-    """What is known of a round so far."""
+    """Recorded data of a round so far."""
 
     present: frozenset[PartyId] = frozenset()
     drawn: RecordedDraw | None = None
@@ -115,19 +114,19 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The fates of the rounds of a run."""
+    """Fates of the rounds of a run."""
 
     run: str
     rounds: Mapping[int, RoundFate]
 
     @property
     def parties(self) -> frozenset[PartyId]:
-        """Whoever was drawn, or present at least, in any round."""
+        """Parties that were drawn or present in any round."""
         fates = self.rounds.values()
         return frozenset().union(*(fate.present | (fate.left_open or frozenset()) for fate in fates))
 
     def of(self, round_: int) -> RoundFate:
-        """The fate of a round.
+        """Return the fate of a round.
 
         Raises:
             ConfigError: the run had no such round.
@@ -143,8 +142,8 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> 
     """Return the schedule of a run.
 
     Args:
-        run: its id.
-        transcripts: entries of the server's transcripts, in the order in which its processes were started.
+        run: the run's id.
+        transcripts: entries of the server's transcripts, in the order of process starts.
 
     Raises:
         ConfigError: verifiers did not confirm a step, which no simulation can repeat.
@@ -186,7 +185,7 @@ def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:
     opened = frozenset((r, j) for r, j in done["opened"])
     drawn = frozenset(map(PartyId, done["participants"]))
     if not draft.present and (done["lost"] or not drawn):
-        # Another server ends it: what it knows is who was drawn.
+        # Another server ended it, which knows only the drawn parties.
         return RoundFate(frozenset(), left_open=drawn)
     if not draft.survivors and opened:
         draft.survivors = frozenset(map(PartyId, done["survivors"]))

@@ -1,4 +1,4 @@
-"""Shadow models: the same federation on other records, to see what a record does to a model."""
+"""Shadow models: the same federation on other records, to measure a record's effect on a model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Shadow(NamedTuple):
     """One shadow model."""
 
     member: npt.NDArray[np.bool_]
-    """Which records of the pool it was trained on, ``(n,)``."""
+    """Mask of the pool's records that it was trained on, ``(n,)``."""
     params: F32
     """f32 ``(d,)``."""
 
@@ -47,22 +47,22 @@ class Pool:
     """Records for shadow models: each trains on another half of ``dataset``'s training half."""
 
     scenario: Scenario
-    """Settled where it has privacy. Its data set, limits and the server's own samples do not count."""
+    """Settled if it has privacy. Its data set, limits and the server's own samples are ignored."""
     dataset: Dataset
     initial: F32 | None = None
-    """Where training begins; None for the scenario's own model."""
+    """Initial parameters; None for the scenario's own model."""
     share: float = 0.5
-    """Of the pool that each is trained on."""
+    """Share of the pool that each is trained on."""
 
     def shadows(self, count: int, seed: int, secret: entropy.Entropy | None = None) -> Iterator[Shadow]:
-        """Train so many, one after the other; each costs a simulation of the scenario.
+        """Train ``count`` models, one after the other; each costs a simulation of the scenario.
 
-        What its server does with messages, if anything, is left out.
+        Behaviours of the server are omitted.
 
         Args:
-            count: how many.
-            seed: of the records' choice, and of all else but noise and sampling where there is privacy.
-            secret: what these are drawn from; None for the operating system.
+            count: number of models.
+            seed: seed of the records' choice, and of all else except noise and sampling with privacy.
+            secret: entropy of noise and sampling; None for the operating system.
 
         Raises:
             ConfigError: the scenario cannot be simulated on that many records.
@@ -76,7 +76,7 @@ class Pool:
             yield Shadow(member, self.train(member, seed + index + 1, secret))
 
     def train(self, member: npt.NDArray[np.bool_], seed: int, secret: entropy.Entropy | None = None) -> F32:
-        """The model of a federation that has these records, f32 ``(d,)``.
+        """Return the model of a federation with these records, f32 ``(d,)``.
 
         Raises:
             ConfigError: the scenario cannot be simulated on them.
@@ -109,13 +109,13 @@ class Pool:
 
 
 def one_cluster(scenario: Scenario, size: int) -> Scenario:
-    """The scenario with one cluster of so many parties, one round, and a server that applies its mean.
+    """Return the scenario with one cluster of ``size`` parties and one round that applies its mean.
 
-    The model that it ends with is the one before plus the cluster's mean update: all that one opened sum
-    says. Behaviours, checks and what else concerns several clusters are left out. Noise stays as it was.
+    Its final model is the initial one plus the cluster's mean update: all that one opened sum reveals.
+    Behaviours, checks and other settings of several clusters are removed. Noise is unchanged.
     """
     sums = scenario.secure_sum
-    # As many shares as in the scenario have to hide a record, so that each party adds what it adds there.
+    # As many shares as in the scenario hide a record, so that each party adds the same noise.
     hiding = min(size, sums.min_survivors - sums.colluders_per_cluster)
     return msgspec.structs.replace(
         scenario,
@@ -135,7 +135,7 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
 
 
 class _Last:
-    """Keeps the final model."""
+    """Listener that keeps the final model."""
 
     def __init__(self) -> None:
         self.params: F32 | None = None

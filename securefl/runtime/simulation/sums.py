@@ -1,4 +1,4 @@
-"""The cluster sums of one round, added up in the ring without masks."""
+"""Cluster sums of one round, added up in the ring without masks."""
 
 from collections.abc import Collection, Mapping
 from itertools import product
@@ -41,25 +41,25 @@ def sum_up(
     *,
     values: StartValues = NO_VALUES,
 ) -> tuple[outcomes.RoundOutcomes, list[ClusterSum]]:
-    """Train whoever counts and add up what they would have sent; zeros of those whose training fails.
+    """Train all counted parties and add up their uploads; zeros for failed trainings.
 
-    An update is dropped once it has been added, so that memory grows with the clusters, not with the parties.
+    Updates are dropped once added: memory grows with the clusters, not with the parties.
 
     Args:
-        plan: of the run.
-        parties: all.
-        trainings: what trains them.
+        plan: the run's plan.
+        parties: all parties.
+        trainings: trains them.
         round_: the round's number.
         params: its models, shape (k d,).
         drawn: its clusters and weights.
-        deviations: what is known before the training.
-        groups: which model each party learns; all the first where nothing is said.
-        groupless: who could not choose, and so sends zeros.
-        vetoes: of parties by their own accounts.
-        values: that the server announces.
+        deviations: deviations known before the training.
+        groups: model of each party; the first by default.
+        groupless: parties that could not choose, and so send zeros.
+        vetoes: vetoes of parties by their own accounts.
+        values: values that the server announces.
 
     Returns:
-        How the round ends, and the opened sums in the order of (reclustering, cluster).
+        Outcomes of the round, and the opened sums in the order of (reclustering, cluster).
     """
     clusters = drawn.assignment.clusters
     works = product(range(clustering.works_of(plan.scenario.clustering)), range(plan.models))
@@ -92,7 +92,7 @@ def _keep_noise(
     opened: ClusterSum,
     attempt: int,
 ) -> None:
-    """Add the removable noise that dropouts make necessary, in place."""
+    """Add the removable noise that dropouts require, in place."""
     setup = plan.setup(kernel.Place(round_, *opened.key, attempt), opened.members, b"")
     for name in opened.survivors:
         for component in parties[name].kept_noise(setup, len(opened.survivors)):
@@ -105,7 +105,7 @@ class _Totals:
     def __init__(self, plan: RunPlan, assignment: clustering.Assignment) -> None:
         self._plan = plan
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
-        """Of all clusters."""
+        """Members of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
         for key, members in self.members.items():
             for party in members:
@@ -114,7 +114,7 @@ class _Totals:
         self._added: dict[ClusterKey, set[PartyId]] = {}
 
     def add(self, party: PartyId, work: int, ring: Ring) -> None:
-        """Count ``party`` in all of its clusters that sum this work."""
+        """Add a party's upload to all of its clusters that sum this training."""
         for key in self._keys[party, work]:
             words = ring[: self._plan.sum_length(key[0])]
             if key not in self._sums:

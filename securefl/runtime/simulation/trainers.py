@@ -1,6 +1,6 @@
 """Trainers of a simulation: parties one by one, to the bits of a run, or many at once.
 
-Trained updates of a round: made once where used once, kept where attackers ask for them as well.
+Updates of a round are trained once; those that attackers also need are kept.
 """
 
 import copy
@@ -25,7 +25,7 @@ from securefl.training import batched, data, models, rounds
 from securefl.training.sgd import ahead
 
 Carries = Mapping[PartyId, F64]
-"""What per-example momentum goes on from, f64 (d,); zeros for whoever is not in it."""
+"""Start of per-example momentum by party, f64 (d,); zeros for missing parties."""
 
 NO_CARRY: Carries = MappingProxyType({})
 
@@ -35,26 +35,26 @@ class TrainingTask(NamedTuple):
 
     round: int
     work: int
-    """Of the round's local works; each has its own randomness."""
+    """Index among the round's local trainings; each has its own randomness."""
     params: F32
     """The round's model, f32 ``(d,)``."""
     names: Sequence[PartyId]
-    """Who trains."""
+    """Parties to train."""
     carries: Carries = NO_CARRY
-    """What per-example momentum goes on from."""
+    """Start of per-example momentum."""
     samples: int | None = None
-    """How many of its own each uses at most; None for all of them."""
+    """Maximum number of own samples that each uses; None for all."""
 
 
 TrainParties = Callable[[TrainingTask], Iterator[tuple[PartyId, F64 | None]]]
-"""Yield each party of the task once, in any order, with its update f64 ``(d,)``; None if its training failed.
+"""Function that yields each party of the task once, in any order, with its update f64 ``(d,)`` or None.
 
-The same task gives the same bits. Taking fewer results than there are parties is allowed.
+None means a failed training. The same task gives the same bits. Callers may stop early.
 """
 
 
 def one_by_one(crews: Sequence[Mapping[PartyId, rounds.Trainer]], root: Entropy) -> TrainParties:
-    """Train each party as its own process would: the same bits.
+    """Train each party as its own process would, to the same bits.
 
     Args:
         crews: the trainers of all parties, once per thread; those of one crew may share a model.
@@ -88,9 +88,9 @@ class Allotment(NamedTuple):
 
     honest: data.Portion
     poisoned: data.Portion
-    """The same as ``honest`` for a party that never poisons."""
+    """Same as ``honest`` for a party that never poisons."""
     poisons: Callable[[int], bool]
-    """Whether it does in a round."""
+    """Returns True if the party poisons in a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,18 @@ class Allotments:
     root: Entropy
 
     def of(self, name: PartyId, task: TrainingTask) -> tuple[data.Portion, Entropy]:
-        """A party's samples for a task, and the entropy that its training draws from."""
+        """Return a party's samples for a task, and the entropy of its training."""
         own = self.parties[name]
         portion = own.poisoned if own.poisons(task.round) else own.honest
         return portion, training_entropy(party_entropy(self.root, name), task.round, task.work)
 
 
 def at_once(fleet: batched.DenseFleet | batched.LayerFleet, allotments: Allotments) -> TrainParties:
-    """Train many parties at once: up to rounding as one by one, in a fraction of the time.
+    """Train many parties at once: equal to one by one except for rounding, in a fraction of the time.
 
     Args:
-        fleet: computes.
-        allotments: of all parties, in the fleet's pool.
+        fleet: trains them.
+        allotments: allotments of all parties, in the fleet's pool.
     """
 
     def job(name: PartyId, task: TrainingTask) -> batched.Job:
@@ -145,17 +145,17 @@ def steps_at_once(fleet: batched.DpFleet, allotments: Allotments) -> TrainPartie
 
 
 class ChosenTrainers(NamedTuple):
-    """The training of a simulation's parties, and its description."""
+    """Training of a simulation's parties, and its description."""
 
     train: TrainParties
     vectorised: bool
-    """Whether results differ from those of a run in the rounding of floating-point sums."""
+    """True if results differ from those of a run in the rounding of floating-point sums."""
     note: str
-    """For the header."""
+    """Note for the header."""
 
 
 def available_cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
@@ -180,18 +180,18 @@ def choose_trainers(
     """Return the trainers of a simulation.
 
     Args:
-        model: what ``module`` is.
+        model: description of ``module``.
         module: overwritten when parties train one by one.
-        shards: of all parties.
-        cast: of all parties: who poisons, and when.
-        config: of local training.
-        device: what computes.
+        shards: shards of all parties.
+        cast: behaviours of all parties.
+        config: settings of local training.
+        device: device of the computation.
         root: the root of the run's randomness.
         exact: True for the results of a run, bit for bit on a CPU, up to rounding on a GPU.
-        threads: parties or chunks trained at the same time on a CPU; no result depends on it.
+        threads: parties or chunks trained concurrently on a CPU; no result depends on it.
     """
     first = next(iter(shards.values()))
-    # Shares of very different sizes side by side would be filled up to the largest.
+    # Shares of very different sizes would be padded to the largest.
     plain = not exact and config.batch_fraction is None and config.steps is None and config.method.plain
     widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
@@ -206,7 +206,7 @@ def choose_trainers(
         pool, allotments = _allot(shards, cast, device, root)
         steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=_VECTORISED)
-    # Dropout and models of one's own draw from torch's global generator, which threads would share.
+    # Dropout and custom models draw from torch's global generator, which threads would share.
     alone = device.type != "cpu" or model.draws
     first_crew = {
         name: rounds.ShardTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
@@ -228,7 +228,7 @@ def _allot(
     device: torch.device,
     root: Entropy,
 ) -> tuple[data.SamplePool, Allotments]:
-    """All samples in one pool, honest and poisoned, and which of them each party trains on."""
+    """Return one pool of all samples, honest and poisoned, with each party's part."""
     names = list(shards)
     honest = [(shards[name].x, shards[name].y) for name in names]
     poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
@@ -247,11 +247,11 @@ def _nobody(_party: PartyId) -> bool:
 class Trainings:
     """Local training on demand.
 
-    It holds the updates of one round, 8 d bytes for each party that ``keeps`` names.
+    Holds the updates of one round, 8 d bytes for each party that ``keeps`` selects.
 
     Args:
         train: trains the parties of a task.
-        keeps: returns True for a party whose update is kept for the round, as attackers may ask for it.
+        keeps: returns True for a party whose update is kept for the round, since attackers may request it.
     """
 
     def __init__(self, train: TrainParties, keeps: Callable[[PartyId], bool] = _nobody) -> None:
@@ -261,7 +261,7 @@ class Trainings:
         self.carries: Carries = NO_CARRY
         """Start of per-example momentum in the next trainings."""
         self.samples: int | None = None
-        """Number of samples that a party uses at most in the next trainings; None for all of them."""
+        """Maximum number of samples that a party uses in the next trainings; None for all."""
         self._kept: dict[tuple[PartyId, int], F64 | None] = {}
         self._failed: dict[PartyId, int] = {}
 
@@ -272,7 +272,7 @@ class Trainings:
     def of(self, occasion: UpdateId, names: Sequence[PartyId]) -> Iterator[tuple[PartyId, F64 | None]]:
         """Yield every party of ``names`` with its update f64 ``(d,)``, in any order; None for a failure.
 
-        Those that are kept come first, all trained before the first of them is handed out.
+        Kept ones come first, after all of them are trained.
         """
         if occasion.round != self._round:
             self._round, self._kept = occasion.round, {}

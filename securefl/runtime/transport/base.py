@@ -140,7 +140,7 @@ class Transport(Protocol):
 
 
 def topic_matches(topic_filter: str, topic: str) -> bool:
-    """Return True if a filter covers a topic (MQTT 3.1.1, 4.7): ``+`` is one level, a final ``#`` the rest."""
+    """Return True if a filter covers a topic (MQTT 3.1.1, 4.7): ``+`` is one level, a final ``#`` any."""
     wanted, have = topic_filter.split("/"), topic.split("/")
     if have[0].startswith("$") and wanted[0] in {"+", "#"}:
         return False
