@@ -1,4 +1,4 @@
-"""Effects: requests of a machine to its shell. Those of one step are performed in order."""
+"""Effects: requests of a machine to its shell, performed in order."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -13,7 +13,7 @@ ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Send(Generic[events.MessageT]):
-    """Sign and send a message to one party, the server, or everybody (``ids.EVERYONE``)."""
+    """Sign and send a message to one party, the server, or all (``ids.EVERYONE``)."""
 
     to: PartyId
     place: events.Place
@@ -22,36 +22,36 @@ class Send(Generic[events.MessageT]):
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Deliver ``DeadlinePassed`` at this time; replaces the earlier wish. None: no deadline."""
+    """Deliver ``DeadlinePassed`` at this time; replaces the earlier request. None: no deadline."""
 
     when: float | None
 
 
 ATOMS = "atoms "
-"""How the step of a journal entry begins that keeps the seed of the run's atoms."""
+"""Prefix of the journal step with the seed of the run's atoms."""
 
 ROOT = "root "
-"""How the step of a journal entry begins that keeps the last root of the chain of models."""
+"""Prefix of the journal step with the last root of the chain of models."""
 CHOSE = "chose "
-"""How the step of a journal entry begins that keeps the task group that a party names."""
+"""Prefix of the journal step with the task group that a party names."""
 
 
 ANNOUNCED = "announced"
-"""The step of a server's journal entry before it announces the draw of a round."""
+"""Step of a server's journal entry before it announces the draw of a round."""
 DREW = "drew "
-"""How the step of a server's journal entry begins before who was drawn hears of it: reclusterings with spaces
-between them, their clusters with slashes, and members with commas."""
+"""Prefix of a server's journal step before the draw is sent. Spaces separate reclusterings, slashes their
+clusters, commas members."""
 CLAIMED = "claimed "
-"""How the step of a server's journal entry begins before it proves a claim, whose root follows."""
+"""Prefix of a server's journal step before it proves a claim; the claim's root follows."""
 REVEALED = "revealed "
-"""How the step of a party's journal entry begins before it reveals the nonce of a draw, then its number."""
+"""Prefix of a party's journal step before it reveals the nonce of a draw; the draw's number follows."""
 LEADS = "leads "
-"""How the step of a journal entry begins that keeps the session of the server that a party follows."""
+"""Prefix of the journal step with the session of the server that a party follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Lead an epoch of the run: all later frames are of this session."""
+    """Lead an epoch of the run: all later frames have this session."""
 
     session: bytes
     """8 bytes (:mod:`securefl.protocol.wire.carried`)."""
@@ -59,35 +59,35 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write durably (whole, fsync) what the machine goes on from after a crash, before any later effect."""
+    """Write durably (whole, fsync) the state to resume from after a crash, before any later effect."""
 
     state: object = field(repr=False)
-    """Of a type that machine and keeper agree on."""
+    """State, of a type that machine and keeper agree on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Write durably (fsync) that this round was reached or released, before any later effect.
+    """Write durably (fsync) that the party reached or released this round, before any later effect.
 
-    When that fails, the shell stops and performs none of the later effects: a party never releases shares
-    that it could forget having released.
+    If that fails, the shell stops before the later effects: a party never releases shares that it could
+    forget having released.
     """
 
     round: int
     step: str
-    """What is reached; :data:`ATOMS` and hexadecimal digits for the seed of the run's atoms; :data:`CHOSE`
-    with the number of choices and the group that is named; :data:`LEADS` with a session."""
+    """Step reached. :data:`ATOMS` precedes hexadecimal digits of the atom seed. :data:`CHOSE` precedes the
+    number of choices and the named group. :data:`LEADS` precedes a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateGiven:
-    """Updates of a round of which masked inputs are about to leave: releases, by the privacy budget."""
+    """Updates of a round whose masked inputs are about to be sent; each counts against the privacy budget."""
 
     round: int
     count: int
-    """One for each local work of the round."""
+    """Number of updates, one per local work."""
     atom_seed: bytes = b""
-    """Seed of the atoms in which they leave; empty without any."""
+    """Seed of the atoms in which the updates are released; empty without atoms."""
     drawn: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Members of each cluster of the round, as drawn, by digest of the model."""
     silent: int = -1
@@ -108,22 +108,22 @@ class ClustersClosed:
 
 @dataclass(frozen=True, slots=True)
 class AtomsCounted:
-    """Atoms over which metrics without noise are about to leave: the party keeps its own for good."""
+    """Atoms over which metrics without noise are about to be sent. The party keeps its own permanently."""
 
     atoms: tuple[tuple[PartyId, ...], ...]
-    """Of all parties of the run that give metrics, its own among them."""
+    """Atoms of all parties of the run that send metrics, including its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundMissing:
-    """A round that took the party's input, or for which its update waited, and that the chain lacks."""
+    """Round that the chain lacks although it took the party's input, or its update waited for it."""
 
     round: int
 
 
 @dataclass(frozen=True, slots=True)
 class SumsGiven:
-    """Sums for which a party is about to give its shares."""
+    """Sums for which a party is about to release its shares."""
 
     round: int
     sums: leakage.Given
@@ -131,27 +131,27 @@ class SumsGiven:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceGiven:
-    """A task group that is about to be named."""
+    """Task group that a party is about to name."""
 
     round: int
     epsilon: float
-    """Of the randomised response."""
+    """Epsilon of the randomised response."""
     made: int
-    """Number of choices up to it."""
+    """Number of choices including this one."""
     group: int
-    """The one that is named."""
+    """Named group."""
 
 
 AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMissing | AtomsCounted
-"""Facts that a party's account holds."""
+"""Entries of a party's account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """Write durably (fsync) in the party's account what it is about to give away, before any later effect.
+    """Write durably (fsync) in the party's account what it is about to release, before any later effect.
 
-    The account outlives the run: it is by key and data, not by run. When that fails, the shell stops, as
-    with :class:`Journal`.
+    The account belongs to key and data, and outlives the run. If writing fails, the shell stops, as with
+    :class:`Journal`.
     """
 
     entry: AccountEntry
@@ -163,12 +163,12 @@ class Train:
 
     round: int
     work: int
-    """Which training of the round it is, from 0: each draws randomness of its own."""
+    """Index of the training in the round, from 0; each draws its own randomness."""
     params: F32 = field(repr=False)
     carry: F64 | None = field(default=None, repr=False)
-    """What per-example momentum goes on from, f64 ``(d,)``, uphill as gradients are; None for zeros."""
+    """Initial per-example momentum, f64 ``(d,)``, in the direction of gradients; None for zeros."""
     samples: int | None = None
-    """Use so many of the own samples at most; None for all of them."""
+    """Most own samples to use; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Choose:
 
     round: int
     params: F32 = field(repr=False)
-    """All models, one behind the other."""
+    """All models, concatenated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +190,17 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Ask the server's own data for gradients at these parameters, then deliver ``Consulted``."""
+    """Compute gradients at these parameters on the server's own data, then deliver ``Consulted``."""
 
     round: int
     params: F32 = field(repr=False)
     reclusterings: tuple[int, ...]
-    """For which a gradient is needed, one each."""
+    """Reclusterings that need a gradient, one each."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitSent:
-    """Deliver ``AllSent`` once everything that was sent before has left: the broker has acknowledged it."""
+    """Deliver ``AllSent`` once the broker has acknowledged all earlier frames."""
 
     round: int
     draw: int
@@ -208,36 +208,36 @@ class AwaitSent:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A message was refused and the phase is unchanged. For the log, the transcript and the statistics."""
+    """Record a rejected message in log, transcript and statistics; the phase is unchanged."""
 
     culprit: str
     reason: str
     evidence: bytes = field(default=b"", repr=False)
-    """Encoded signed values that show the fault; they may hold an opened sum. Empty if there are none."""
+    """Encoded signed values that prove the fault; they may hold an opened sum. Empty without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report(Generic[ItemT_co]):
-    """A fact for metrics, progress and transcript: one of the closed set of a machine's reports."""
+    """Report a fact for metrics, progress and transcript."""
 
     item: ItemT_co
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The machine has done its work and takes no more events."""
+    """End: the machine has done its work and takes no more events."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """The machine cannot go on and takes no more events."""
+    """Abort: the machine cannot continue and takes no more events."""
 
     reason: str
     resumable: bool = False
-    """Whether it has paused, and another one is to go on from the last ``Keep``."""
+    """True if the run is paused and another machine may resume from the last ``Keep``."""
     over: bool = True
-    """Whether the run is over with it. It is not for a server that another one has replaced."""
+    """True if the run is over; False for a server that another one has replaced."""
     decide: bool = False
     """True if a person must decide before this process may take part again."""

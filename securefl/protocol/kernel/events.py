@@ -1,6 +1,6 @@
 """Events: everything that can happen to a machine.
 
-Every event carries ``now``, the time in seconds on a clock that never runs backwards; machines have no other.
+Each carries ``now``, the time in seconds on a monotonic clock, the only one of a machine.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MessageT = TypeVar("MessageT")
 
 
 class Place(NamedTuple):
-    """The place of a message in a run. Messages about a whole round have reclustering and cluster -1."""
+    """Place of a message in a run. Messages about a whole round have reclustering and cluster -1."""
 
     round: int
     reclustering: int = -1
@@ -23,40 +23,40 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[MessageT]):
-    """A message arrived whole, its signature is the sender's, and it was not here before."""
+    """A whole, new message with the sender's valid signature."""
 
     now: float
     sender: PartyId
     place: Place
     message: MessageT
     signed: bytes = field(default=b"", repr=False)
-    """The exact signed frame, for relaying; empty when the message came in several frames."""
+    """Exact signed frame, for relaying; empty if the message came in several frames."""
     session: bytes = b""
-    """Of the sender's process, as signed; empty where nobody asks whose it is."""
+    """Session of the sender's process, as signed; empty if not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePassed:
-    """The time asked for by the last ``WakeAt`` has come."""
+    """The time of the last ``WakeAt`` has come."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Local training ended. ``update`` is None when it failed (``failure`` says why, to this party alone)."""
+    """Local training ended. ``update`` is None if it failed; ``failure``, for this party only, states why."""
 
     now: float
     round: int
     work: int
     update: F64 | None = field(repr=False)
-    """What is to be added to the round's parameters, f64 ``(d,)``."""
+    """Difference to add to the round's parameters, f64 ``(d,)``."""
     failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The party knows its task group. ``group`` is None when no loss was finite (``failure`` says so)."""
+    """The party knows its task group. ``group`` is None, with a ``failure``, if no loss was finite."""
 
     now: float
     round: int
@@ -66,22 +66,19 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The server's model was tested; ``accuracy`` and ``loss`` are None where there is no test set."""
+    """The server's model was tested; ``accuracy`` and ``loss`` are None without a test set."""
 
     now: float
     round: int
     accuracy: float | None
     loss: float | None
     backdoor_success: float | None = None
-    """None where no backdoor is looked for."""
+    """Success rate; None if no backdoor is tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """The gradients asked for by ``Consult`` are there, in its order, each f64 ``(d,)`` and uphill.
-
-    ``gradients`` is None when there are none (``failure`` says why).
-    """
+    """Gradients for ``Consult``, in its order, each f64 ``(d,)``, uphill; None with a ``failure``."""
 
     now: float
     round: int
@@ -91,7 +88,7 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """Everything sent before ``AwaitSent`` has left."""
+    """All frames sent before ``AwaitSent`` are acknowledged."""
 
     now: float
     round: int
@@ -100,7 +97,7 @@ class AllSent:
 
 @dataclass(frozen=True, slots=True)
 class PresenceHint:
-    """The broker says that a party's connection broke. Unsigned: it may only speed up a deadline."""
+    """The broker reports that a party's connection broke. Unsigned: it may only shorten a deadline."""
 
     now: float
     party: PartyId
@@ -108,7 +105,7 @@ class PresenceHint:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An authentic, new frame of this party came in, which completes no message yet."""
+    """An authentic, new frame of this party arrived, which completes no message yet."""
 
     now: float
     party: PartyId
@@ -116,7 +113,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class PauseAsked:
-    """Whoever runs this process asks it to stop where it can go on later."""
+    """The operator asks this process to pause where it can resume later."""
 
     now: float
     reason: str
@@ -124,17 +121,17 @@ class PauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """This process has lost the broker. What it sends waits, and nothing comes in."""
+    """The process lost the broker. Its messages wait, and none arrive."""
 
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """This process has the broker again; what waited leaves now."""
+    """The process has the broker again and sends the waiting messages."""
 
     now: float
     connection: int
-    """Which connection of the process this is, from 2: the first one is there before the machine starts."""
+    """Number of this connection, from 2; the first is made before the machine starts."""
     kept: bool
-    """Whether the broker kept what came in the meantime."""
+    """True if the broker stored the messages of the meantime."""

@@ -1,9 +1,8 @@
-"""The sans-IO contract: ``step(phase, event) -> (phase, effects)``.
+"""Sans-IO contract: ``step(phase, event) -> (phase, effects)``.
 
-A machine holds what never changes (parameters, keys, ports for entropy and storage); the phase, an immutable
-value, holds everything that does. A machine never sleeps, never reads a clock, never touches a socket. A
-peer can never make ``step`` raise: what is wrong, early, late or forged comes back as ``Reject`` with the
-same phase.
+A machine holds constants (parameters, keys, ports for entropy and storage). The phase, an immutable value,
+holds all that changes. A machine never sleeps, reads a clock or touches a socket. No peer can make ``step``
+raise: a wrong, early, late or forged message gives ``Reject`` with the same phase.
 """
 
 from collections.abc import Callable
@@ -52,14 +51,14 @@ EffectT_co = TypeVar("EffectT_co", covariant=True)
 
 
 class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
-    """A machine, as the shell, the tests and the simulation drive it."""
+    """Machine of a process, driven by the shell, the tests and the simulation."""
 
     def start(self, now: float) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
-        """Return the first phase and what to do first."""
+        """Return the first phase and effects."""
         ...
 
     def step(self, phase: PhaseT, event: EventT_contra) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
-        """Return the next phase and what to do. Never raises because of a peer."""
+        """Return the next phase and effects. Never raises because of a peer."""
         ...
 
 
@@ -69,7 +68,7 @@ StepEffectT = TypeVar("StepEffectT")
 def guard(
     handler: Callable[[], tuple[PhaseT, tuple[StepEffectT, ...]]], phase: PhaseT
 ) -> tuple[PhaseT, tuple[StepEffectT | effects.Reject, ...]]:
-    """Run a step; a ``PeerError`` in it becomes ``Reject`` and leaves the phase as it was."""
+    """Run a step; on ``PeerError`` return ``Reject`` with the unchanged phase."""
     try:
         return handler()
     except PeerError as error:

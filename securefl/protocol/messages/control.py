@@ -1,4 +1,4 @@
-"""Messages on joining and leaving a run, and heartbeats in between."""
+"""Messages that join, pause and leave a run, and heartbeats."""
 
 from typing import Annotated, Final
 
@@ -7,54 +7,54 @@ from msgspec import Meta
 from securefl.protocol.messages import base
 
 WIRE_VERSION: Final = 3
-"""Version of the wire that this program uses. 1: servers without epochs. 2: hellos without statements."""
+"""Wire version of this program. Version 1 lacks epochs of servers, version 2 statements in hellos."""
 
 
 Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
-"""The version of a program, as it is printed."""
+"""Printed version of a program."""
 
 
 class Here(base.Message, frozen=True, kw_only=True):
-    """A process to the server, the server to all: my connection stands. Said on each one.
+    """Heartbeat of a new connection, from a process to the server or from the server to all.
 
-    Signed as all messages are, with the session of the process and a number of its own in the envelope: who
-    is said to be gone is heard again, and what the broker recorded earlier proves nothing (ADR 0032).
+    The signed envelope has the session of the process and a fresh sequence number. It therefore cancels a
+    presence hint, and a frame that the broker recorded earlier proves nothing (ADR 0032).
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]
-    """How many connections this process has made, this one included."""
+    """Number of connections that this process has made, including this one."""
     kept: bool
-    """Whether the broker kept what came while there was none. A broker that started again has not."""
+    """True if the broker stored messages while the process was offline; a restarted broker has not."""
 
 
 class RollCall(base.Message, frozen=True, kw_only=True):
-    """Server to all, when it starts: who is there? Parties that started first join again."""
+    """Request from a starting server to all: join again if you already run."""
 
 
 class Join(base.Message, frozen=True, kw_only=True):
-    """Party to server: I am here, with this configuration.
+    """Request of a party to join, sent to the server.
 
-    A wrong digest means that the two do not run the same scenario; the server answers with ``Goodbye``.
+    A wrong digest means another scenario; the server answers with ``Goodbye``.
     """
 
     config_digest: base.Digest
 
 
 class JoinRun(Join, frozen=True, kw_only=True):
-    """A :class:`Join` that says what the party speaks and knows. A plain one is of a version without it."""
+    """:class:`Join` with the party's wire version and progress. Old versions send a plain one."""
 
     version: Annotated[int, Meta(ge=1, lt=2**31)]
     """:data:`WIRE_VERSION` of the sender."""
     leader: Annotated[bytes, Meta(max_length=8)]
-    """The session of the server of the highest epoch that it knows; empty for none."""
+    """Session of the server of the highest epoch known; empty for none."""
     round: Annotated[int, Meta(ge=-1, lt=2**31)]
-    """The last round of which it has seen the draw; -1 for none."""
+    """Last round whose draw the party has seen; -1 for none."""
 
 
 class Software(base.Message, frozen=True, kw_only=True):
-    """Party to server, before it joins: versions that the last bits of its results may depend on.
+    """Software versions of a party, sent to the server before it joins.
 
-    The server compares them with its own and reports differences. Nothing depends on them.
+    The server reports differences: the last bits of results may depend on versions. The protocol does not.
     """
 
     python: Version
@@ -63,13 +63,13 @@ class Software(base.Message, frozen=True, kw_only=True):
 
 
 class Pause(base.Message, frozen=True, kw_only=True):
-    """Server to all: it ends for now, and is started again; the run goes on then."""
+    """Notice from the server to all: the run pauses until the server restarts."""
 
     reason: Annotated[str, Meta(max_length=1_000)]
 
 
 class Goodbye(base.Message, frozen=True, kw_only=True):
-    """Server to one or all: the run is over (or over for you)."""
+    """Notice from the server: the run is over, for all or for the recipient."""
 
     reason: Annotated[str, Meta(max_length=1_000)]
     aborted: bool

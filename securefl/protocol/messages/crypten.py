@@ -1,7 +1,7 @@
-"""Messages of CrypTen sums beyond those of masking (:mod:`securefl.protocol.messages.masking`).
+"""Messages of CrypTen sums besides those of masking (:mod:`securefl.protocol.messages.masking`).
 
-Keys, key lists, retries, inputs and receipts are those of masking. ``KeyAdvert.shares_root`` is a constant
-where no secrets are shared.
+Keys, key lists, retries, inputs and receipts are those of masking. ``KeyAdvert.shares_root`` is a constant if
+no secrets are shared.
 """
 
 from typing import Annotated
@@ -12,21 +12,20 @@ from securefl.protocol.messages import base
 
 
 class PeerBox(base.Message, frozen=True, kw_only=True):
-    """Member to server to member: one message of a computation, sealed for the other member.
+    """One message of a computation between two members, sealed and relayed by the server.
 
-    The server passes it on in its own name and cannot read it; what it holds is authentic because only the
-    two members know the key.
+    The server relays it in its own name. Only the two members know the key, which authenticates the contents.
     """
 
     peer: Annotated[int, Meta(ge=0, lt=base.MAX_CLUSTER)]
     """Member number of the receiver on the way to the server, of the sender on the way from it."""
     number: Annotated[int, Meta(ge=0, lt=2**31)]
-    """From 0, for each ordered pair of members."""
+    """Number of the box, from 0 for each ordered pair of members."""
     box: Annotated[bytes, Meta(min_length=28, max_length=base.MAX_VECTOR)]
 
 
 class InstanceSeed(base.Message, frozen=True, kw_only=True):
-    """Inside ``Release``: the seed of the sender's own blind in one instance."""
+    """Seed of the sender's own blind in one instance, inside ``Release``."""
 
     reclustering: Annotated[int, Meta(ge=0)]
     cluster: Annotated[int, Meta(ge=0)]

@@ -1,4 +1,4 @@
-"""The closed set of messages: whatever is not in this union is not a message."""
+"""Closed set of messages."""
 
 from typing import TypeAlias, get_args
 
@@ -75,7 +75,7 @@ SumToMember: TypeAlias = (
     | validation.SketchNonces
     | validation.Verdicts
 )
-"""What a server says to a member of a secure sum, of whatever kind."""
+"""Messages from the server to a member of a secure sum."""
 SumToServer: TypeAlias = (
     masking.KeyAdvert
     | masking.ShareBoxes
@@ -89,7 +89,7 @@ SumToServer: TypeAlias = (
     | validation.SketchNonce
     | validation.Verdict
 )
-"""What members of a sum, and its dealer, say to the server."""
+"""Messages from members of a sum, and its dealer, to the server."""
 NotForParties: TypeAlias = (
     SumToServer
     | control.Join
@@ -104,9 +104,9 @@ NotForParties: TypeAlias = (
     | validation.DealRequest
     | verification.Attest
 )
-"""What nobody says to a party, but for what it is passed on."""
+"""Messages that parties receive only as relayed frames."""
 PassedOn: TypeAlias = PeerBox | validation.DealtTo
-"""Of what comes to a member: what somebody else has said, when it was said."""
+"""Messages that the server relays to a member at once."""
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
-"""The names of all messages, as they stand in tags and envelopes."""
+"""Names of all messages, as in tags and envelopes."""

@@ -1,6 +1,6 @@
-"""Messages of validated sums beyond those of CrypTen (ADR 0024): triples, receipts, nonces and verdicts.
+"""Messages of validated sums besides those of CrypTen (ADR 0024): triples, receipts, nonces and verdicts.
 
-Shares of updates and the words of checks travel as :class:`securefl.protocol.messages.crypten.PeerBox`.
+Shares of updates and words of checks travel as :class:`securefl.protocol.messages.crypten.PeerBox`.
 ``KeyAdvert.shares_root`` holds the commitment to the sketch nonce.
 """
 
@@ -16,31 +16,31 @@ Frames = Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTE
 
 
 class DealRequest(base.Message, frozen=True, kw_only=True):
-    """Server to dealer: these members of an attempt are about to check each other."""
+    """Request to the dealer for the triples of an attempt."""
 
     members: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """All members of the attempt; their places are their numbers."""
+    """All members of the attempt, in the order of their numbers."""
     adverts: Frames
-    """The key list, as signed."""
+    """Key list, as signed."""
 
 
 class Dealt(base.Message, frozen=True, kw_only=True):
-    """Dealer to server: one member's triples for all checks that it evaluates."""
+    """Triples of one member for all checks that it evaluates, sent by the dealer."""
 
     member: MemberNumber
     key: base.Key
-    """The dealer's fresh X25519 key for this box."""
+    """Fresh X25519 key of the dealer for this box."""
     box: Annotated[bytes, Meta(min_length=28, max_length=scenario.DEAL_BYTES)]
 
 
 class DealtTo(base.Message, frozen=True, kw_only=True):
-    """Server to one member: what the dealer dealt it, as signed."""
+    """Dealer's signed :class:`Dealt` for one member, relayed by the server."""
 
     frame: base.SignedFrame
 
 
 class OwnerDeal(base.Message, frozen=True, kw_only=True):
-    """Inside ``Dealt.box``: the triples of one check."""
+    """Triples of one check, inside ``Dealt.box``."""
 
     owner: MemberNumber
     seed: base.Key
@@ -48,22 +48,22 @@ class OwnerDeal(base.Message, frozen=True, kw_only=True):
 
 
 class Deals(base.Message, frozen=True, kw_only=True):
-    """The plaintext of ``Dealt.box``."""
+    """Plaintext of ``Dealt.box``."""
 
     checks: Annotated[tuple[OwnerDeal, ...], Meta(max_length=base.MAX_CLUSTER)]
 
 
 class UpdateShareBox(base.Message, frozen=True, kw_only=True):
-    """The plaintext of the ``PeerBox`` that brings a share of an update: a seed, or its words."""
+    """Plaintext of a ``PeerBox`` with a share of an update: a seed, or the words."""
 
     seed: Annotated[bytes, Meta(max_length=32)] = b""
     words: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)] = b""
 
 
 class CheckWords(base.Message, frozen=True, kw_only=True):
-    """The plaintext of a ``PeerBox`` of a check: what one step of it says to one evaluator.
+    """Plaintext of a ``PeerBox`` of a check: payloads of one step for one evaluator.
 
-    ``PeerBox.number`` is that of the first one; the others follow.
+    ``PeerBox.number`` is the number of the first payload; the others follow.
     """
 
     payloads: Annotated[
@@ -72,39 +72,39 @@ class CheckWords(base.Message, frozen=True, kw_only=True):
 
 
 class Held(base.Message, frozen=True, kw_only=True):
-    """Member to server, for all: I hold a share of every other member's update, and my triples."""
+    """Receipt for a share of every other member's update and for the sender's triples."""
 
     lists: base.Digest
-    """What the attempt's keys are bound to, as the sender sees it."""
+    """Digest that the attempt's keys are bound to, as the sender computes it."""
     shares: base.Digest
-    """Over the digests of all shares held, by owner."""
+    """Digest over the digests of all held shares, by owner."""
 
 
 class HeldList(base.Message, frozen=True, kw_only=True):
-    """Server to members: everybody's ``Held``, as signed. None may be missing."""
+    """Signed ``Held`` of all members. None may be missing."""
 
     receipts: Frames
 
 
 class SketchNonce(base.Message, frozen=True, kw_only=True):
-    """Member to server, for all: the nonce that the advert committed to."""
+    """Nonce that the advert committed to."""
 
     nonce: base.Key
 
 
 class SketchNonces(base.Message, frozen=True, kw_only=True):
-    """Server to members: everybody's nonce, as signed. None may be missing."""
+    """Signed nonces of all members. None may be missing."""
 
     nonces: Frames
 
 
 class Verdict(base.Message, frozen=True, kw_only=True):
-    """Member to server, for all: whose updates passed the checks that the sender took part in."""
+    """Members whose updates passed the checks that the sender took part in."""
 
     accepted: Annotated[tuple[MemberNumber, ...], Meta(max_length=base.MAX_CLUSTER)]
 
 
 class Verdicts(base.Message, frozen=True, kw_only=True):
-    """Server to members: everybody's verdict, as signed. None may be missing."""
+    """Signed verdicts of all members. None may be missing."""
 
     verdicts: Frames

@@ -1,4 +1,4 @@
-"""Messages by which parties verify what the server makes of a round (protocol.md, step 12; ADR 0044)."""
+"""Messages by which parties verify the server's result of a round (protocol.md, step 12; ADR 0044)."""
 
 from typing import Annotated
 
@@ -7,44 +7,44 @@ from msgspec import Meta
 from securefl.protocol.messages import base, rounds
 
 Secrets = Annotated[tuple[tuple[int, base.Key], ...], Meta(max_length=base.MAX_CLUSTER)]
-"""(member number, 32 bytes)."""
+"""(member number, 32 bytes) pairs."""
 
 
 class RoundClaim(base.Message, frozen=True, kw_only=True):
-    """What the server says that a round came to. Its digest, the root, is a link of the chain of models."""
+    """Claimed result of a round. Its digest, the root, is a link of the chain of models."""
 
     round: Annotated[int, Meta(ge=-1)]
-    """-1 for the model that the run begins with."""
+    """Round; -1 for the first model of the run."""
     previous: base.Digest
-    """Root of the last claim that was confirmed; zeros before the first."""
+    """Root of the last confirmed claim; zeros before the first."""
     statement: base.Digest
-    """Of the certificate: survivors, and what fixes every sum."""
+    """Statement of the certificate: survivors and commitments to all sums."""
     sums: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Of every sum that may be opened, by reclustering and cluster; zeros for one that is lost."""
+    """Digest of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
     state: base.Digest
-    """What the next step goes on from, besides the model."""
+    """Digest of the input of the next step besides the model."""
     model: base.Digest
-    """The model that follows."""
+    """Digest of the next model."""
 
 
 class OpeningProof(base.Message, frozen=True, kw_only=True):
-    """Server to some members of a cluster: all that its sum follows from."""
+    """Inputs of a cluster's sum, from the server to some of its members."""
 
     claim: RoundClaim
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """Of every member whose vector is in the sum, in the order of the members."""
+    """Receipts of all members whose vectors are in the sum, in the order of members."""
     signature: base.Signature
-    """Of the server, over the claim and all that is proven, what is sealed as well
+    """Server's signature over the claim and all evidence, sealed parts included
     (:mod:`securefl.protocol.round.shared.signed_claim`)."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """:class:`Opened`, sealed to the recipient."""
     vectors: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """The masked vectors of the same members, one behind the other."""
+    """Masked vectors of the same members, concatenated."""
 
 
 class Opened(base.Message, frozen=True, kw_only=True):
-    """The plaintext of ``OpeningProof.sealed``."""
+    """Plaintext of ``OpeningProof.sealed``."""
 
     seeds: Secrets
     keys: Secrets
@@ -52,49 +52,49 @@ class Opened(base.Message, frozen=True, kw_only=True):
 
 
 class StepProof(base.Message, frozen=True, kw_only=True):
-    """Server to each member of the round's committee: all that the next model follows from."""
+    """Inputs of the next model, from the server to each member of the round's committee."""
 
     claim: RoundClaim
     signature: base.Signature
-    """As in :class:`OpeningProof`."""
+    """Signature as in :class:`OpeningProof`."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """:class:`Step`, sealed to the recipient."""
 
 
 class Step(base.Message, frozen=True, kw_only=True):
-    """The plaintext of ``StepProof.sealed``."""
+    """Plaintext of ``StepProof.sealed``."""
 
     moments: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Of the optimiser before the step, little-endian float64; then the announced values."""
+    """Moments of the optimiser before the step, little-endian float64; then the announced values."""
     totals: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=base.MAX_PARTIES)]
-    """Members in each sum, where groups are hidden; nothing elsewhere."""
+    """Members in each sum if groups are hidden; else empty."""
     sums: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """All sums that were opened, one behind the other, ring words in little endian."""
+    """All opened sums, concatenated, ring words in little endian."""
     model: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """The model that follows, little-endian float32: it tells another rounding from a lie."""
+    """Next model, little-endian float32; it distinguishes other rounding from a false result."""
 
 
 class Attest(base.Message, frozen=True, kw_only=True):
-    """Verifier to server: what I repeated, which ``Place`` says (a sum or the step), comes to this root.
+    """Attestation to the server that a repeated sum or step (see ``Place``) gives this root.
 
-    One root a round, whatever is attested of it.
+    All attestations of a round have the same root.
     """
 
     root: base.Digest
 
 
 class ChainedAnnounce(rounds.Announce, frozen=True, kw_only=True):
-    """An announcement where rounds are verified: with the last claim, and who attests it."""
+    """Announcement of a verified round, with the last claim and its attestations."""
 
     claim: RoundClaim
     attests: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
-    """As signed, enough for each sum and for the step; none for the run's first model."""
+    """Signed attestations, enough for each sum and for the step; empty for the run's first model."""
     signature: base.Signature
-    """Of the server, over the claim, the round that begins with it, and the attests."""
+    """Server's signature over the claim, the round that begins with it, and the attestations."""
 
 
 class ChainedReveal(rounds.Reveal, frozen=True, kw_only=True):
-    """A nonce where rounds are verified: with the root that its sender has seen confirmed, for newcomers."""
+    """Nonce of a verified round, with the root that its sender has seen confirmed, for newcomers."""
 
     root: Annotated[bytes, Meta(max_length=32)]
-    """Nothing from one that has not seen it."""
+    """Confirmed root; empty if the sender has not seen it."""

@@ -1,9 +1,7 @@
-"""Frames in carriers, put together again by a reader that is not their receiver: an observer.
+"""Reassembly of carried frames by an observer, and sessions of processes (ADR 0054).
 
-Sessions of processes: random, and those of a server say which epoch of the run it leads (ADR 0054).
-
-A session is 8 bytes in every header. A party's are random. A server's are the number of its epoch (4 bytes,
-big-endian) and 4 random ones, so that two servers of one epoch tell themselves apart.
+A session is 8 bytes in every header. A party's is random. A server's is the number of its epoch (4 bytes,
+big-endian) and 4 random bytes, which distinguish two servers of one epoch.
 """
 
 from collections import OrderedDict, defaultdict
@@ -15,11 +13,11 @@ from securefl.protocol import messages
 from securefl.protocol.wire import envelope
 
 _OPEN: Final = 16
-"""Incomplete frames of one sender; one more, and the oldest is given up."""
+"""Most incomplete frames of one sender; beyond, the oldest is dropped."""
 
 
 class CarriedFrames:
-    """Pieces of frames that have passed, for each sender of at most 16 frames, each of at most 1 MiB."""
+    """Pieces of observed frames: per sender at most 16 frames of at most 1 MiB each."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, OrderedDict[tuple[bytes, int, int], dict[int, bytes]]] = defaultdict(
@@ -27,9 +25,9 @@ class CarriedFrames:
         )
 
     def put(self, payload: envelope.Payload) -> bytes | None:
-        """Keep the piece in a carrier, verified by the caller; return the frame that it completes.
+        """Store the piece in a carrier, verified by the caller; return the frame that it completes.
 
-        A piece beyond the bounds of frames is dropped: receivers refuse it.
+        A piece beyond the bounds of frames is dropped, since receivers reject it.
         """
         header = payload.header
         if not _fits(header, len(payload.body)):
@@ -55,9 +53,9 @@ def _fits(header: envelope.Header, size: int) -> bool:
 SESSION: Final = 8
 """Bytes of a session."""
 NOBODY: Final = b""
-"""In place of the session of a server that leads: none is followed."""
+"""Placeholder for the session of a leading server if none is followed."""
 ASKING: Final = 0
-"""The epoch of a server that asks who is there: it leads nothing."""
+"""Epoch of a server that looks for others and does not lead."""
 MAX_EPOCH: Final = 2**32 - 1
 
 
@@ -65,7 +63,7 @@ def session_of_server(epoch: int, entropy: Entropy) -> bytes:
     """Return a fresh session of a server in an epoch.
 
     Raises:
-        UsageError: the epoch is outside of 0 to ``MAX_EPOCH``.
+        UsageError: the epoch is outside 0 to ``MAX_EPOCH``.
     """
     if not ASKING <= epoch <= MAX_EPOCH:
         raise UsageError(f"epoch must be from {ASKING} to {MAX_EPOCH}, found {epoch}")

@@ -1,7 +1,6 @@
-"""MessagePack for messages: strict decoding, and what decodes re-encodes to the same bytes or is refused.
+"""Canonical MessagePack: messages that do not re-encode to the same bytes are rejected.
 
-The last rule (no second spelling of a message) closes malleability: two receivers that hash a relayed list
-cannot disagree about what it says.
+A single encoding prevents malleability: receivers that hash a relayed list agree about its contents.
 """
 
 from typing import TypeVar
@@ -18,20 +17,20 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _LONGEST_REASON = 200
 _BULK = 2**16
-"""From this length on, MessagePack spells bytes as bin 32."""
+"""Length from which MessagePack encodes bytes as bin 32."""
 _BIN_32, _EMPTY_BIN = b"\xc6", b"\xc4\x00"
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Return the one encoding of ``message``."""
+    """Return the canonical encoding."""
     return _encoder.encode(message)
 
 
 def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
-    """Decode a message that ``culprit`` sent.
+    """Decode a message sent by ``culprit``.
 
     Raises:
-        PeerError: not a message of the closed set, a length or range out of bounds, or a second spelling.
+        PeerError: unknown message, length or range out of bounds, or non-canonical encoding.
     """
     try:
         message = _decoder.decode(raw)
@@ -43,7 +42,7 @@ def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
 
 
 def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
-    """Decode one struct that is not a message of its own (the inside of a box or of a sealed release).
+    """Decode a struct that is not a message itself: the plaintext of a box or of a sealed release.
 
     Raises:
         PeerError: as for :func:`decode`.
@@ -58,18 +57,18 @@ def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
 
 
 def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
-    """Whether ``message``, which was decoded from all of ``raw``, encodes to ``raw``."""
+    """Return True if ``message``, decoded from all of ``raw``, encodes to ``raw``."""
     last = message.__struct_fields__[-1] if message.__struct_fields__ else ""
     bulk = getattr(message, last, None)
     if not isinstance(bulk, bytes) or len(bulk) < _BULK:
         return _encoder.encode(message) == raw
-    # A vector at the end is not encoded again only to be compared. If ``raw`` begins as it should, up to and
-    # with the length of the vector, and that many bytes follow, then those bytes are what was decoded.
+    # Avoid encoding a long last field again. A canonical prefix up to its length, followed by that many
+    # bytes, suffices.
     hollow = _encoder.encode(msgspec.structs.replace(message, **{last: b""}))
     start = hollow[: -len(_EMPTY_BIN)] + _BIN_32 + len(bulk).to_bytes(4, "big")
     return raw.startswith(start) and len(raw) == len(start) + len(bulk)
 
 
 def quote_error(error: Exception) -> str:
-    """Return a decoder's complaint as one short printable line, since it may quote what the peer wrote."""
+    """Return a decoder's message as one short printable line, since it may quote the peer's bytes."""
     return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

@@ -1,10 +1,10 @@
-"""The signed envelope: every frame names its place in the run and is signed as it travels.
+"""Signed envelope: each frame names its place in the run and is signed.
 
 A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
-array; the body is (a piece of) an encoded message, as it is, so that none of it is copied or decoded before
-its signature is known to be good. The signature is Ed25519 over a domain label and the SHA-256 of all that
-follows it. Signing each frame, not each message, means that nothing unauthenticated ever enters reassembly.
-SHA-256 goes first because Ed25519 alone would read a long frame twice through SHA-512 (ADR 0003).
+array. The body is (a piece of) an encoded message, neither copied nor decoded before its signature is
+verified. The signature is Ed25519 over a domain label and the SHA-256 of the rest. Frames are signed, not
+messages, so that only authenticated pieces enter reassembly. Ed25519 alone would read a long frame twice
+through SHA-512 (ADR 0003).
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from securefl.protocol.wire.codec import quote_error
 DOMAIN = b"securefl/1/frame\x00"
 SIGNATURE = 64
 HEADER_ROOM = 256
-"""Bytes of a frame that are kept for signature and header; the rest is body."""
+"""Bytes of a frame reserved for signature and header."""
 MIN_FRAME = 4 * 1024
-"""The smallest frame limit, in bytes, that a sender may split messages by."""
+"""Smallest frame limit, in bytes, by which a sender may split messages."""
 MIN_PIECE = MIN_FRAME - HEADER_ROOM
-"""No piece of a message but the last is smaller, so that a limit on its size limits its parts."""
+"""Smallest piece but the last; with the limit of a message's size it limits the number of parts."""
 MAX_PARTS = 65_536
 CARRIER = "Carrier"
-"""Kind of a frame whose body is a piece of another frame of its sender, one too large for a broker."""
+"""Kind of a frame whose body is a piece of another frame of its sender, too large for a broker."""
 
 _Index = Annotated[int, Meta(ge=-1, lt=2**31)]
 _Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})\Z")]
@@ -38,7 +38,7 @@ _Recipient = Annotated[str, Meta(pattern=rf"^(?:\*|{NAME.pattern})\Z")]
 
 
 class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The header of a frame: its place in the run. All of it is signed."""
+    """Signed header of a frame: its place in the run."""
 
     run: _Word
     round: _Index
@@ -56,13 +56,13 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> kernel.Place:
-        """The place of the message within the run."""
+        """Place of the message within the run."""
         return kernel.Place(self.round, self.reclustering, self.cluster, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The signed part of a frame. ``body`` is a view into the frame."""
+    """Signed part of a frame. ``body`` is a view into the frame."""
 
     header: Header
     body: memoryview = field(repr=False)
@@ -73,7 +73,7 @@ _decoder = msgspec.msgpack.Decoder(Header)
 
 
 def seal_frame(header: Header, body: bytes | memoryview, identity: crypto.Identity) -> bytes:
-    """Return the signed frame (bytes on the wire)."""
+    """Return the signed frame."""
     encoded = _encoder.encode(header)
     head = len(encoded).to_bytes(1, "big") + encoded
     hashed = hashlib.sha256(head)
@@ -82,10 +82,11 @@ def seal_frame(header: Header, body: bytes | memoryview, identity: crypto.Identi
 
 
 def peek(frame: bytes, culprit: str) -> Payload:
-    """Read a frame without trusting it.
+    """Parse a frame without verifying its signature.
 
     Raises:
-        PeerError: too long, too short, malformed or not canonical. ``culprit`` is whoever delivered it.
+        PeerError: too long, too short, malformed or not canonical. ``culprit`` is the process that delivered
+            it.
     """
     if not SIGNATURE < len(frame) <= messages.MAX_FRAME:
         raise PeerError(culprit, f"has {len(frame)} bytes (allowed: {SIGNATURE + 1} to {messages.MAX_FRAME})")
@@ -108,10 +109,10 @@ def peek(frame: bytes, culprit: str) -> Payload:
 def open_frame(
     frame: bytes, payload: Payload, sender: crypto.PublicIdentity, run: RunId, recipient: PartyId
 ) -> None:
-    """Check that a peeked frame belongs to this run, is addressed to ``recipient`` and signed by ``sender``.
+    """Verify that a peeked frame belongs to this run, is addressed to ``recipient`` and signed by ``sender``.
 
     Raises:
-        PeerError: with the claimed sender as culprit when the signature holds, else "broker".
+        PeerError: the culprit is the claimed sender if the signature is valid, else "broker".
     """
     digest = hashlib.sha256(memoryview(frame)[SIGNATURE:]).digest()
     if not sender.verify(DOMAIN + digest, frame[:SIGNATURE]):

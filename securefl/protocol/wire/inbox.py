@@ -1,14 +1,13 @@
-"""The inbox, from frames to messages: verify, drop duplicates, name equivocation, reassemble.
+"""Inbox: verify frames, drop duplicates, detect equivocation, reassemble messages.
 
-Order of checks: size, form, known sender, signature, run and recipient, size of the message, session and
-sequence number, and only then memory is spent on the sender. A sender holds at most ``MAX_OPEN`` times
-``max_message`` bytes of pieces, for ``max_age`` seconds, plus what is remembered of its frames: of those that
-came since it began the round before its present one, and of no more than ``REMEMBERED`` (or two messages in
-pieces of the smallest size, if that is more). All senders together hold at most a budget of bytes: whoever
-holds most gives up first, so that one party cannot crowd out another.
+Order of checks: size, form, known sender, signature, run and recipient, message size, session and sequence
+number. Only then is memory spent on the sender. A sender holds at most ``MAX_OPEN`` times ``max_message``
+bytes of pieces, for ``max_age`` seconds. Of its frames, digests are kept of those since the start of its
+previous round, at most ``REMEMBERED`` (or two messages in smallest pieces, if more). A budget limits the
+bytes of all senders: the sender that holds most loses its oldest message first, and cannot crowd out another.
 
-A carrier is a frame whose body is a piece of another frame of the same sender. Carriers are reassembled as
-messages are, within the same bounds, and the frame that they carry then passes all checks itself.
+A carrier is a frame whose body is a piece of another frame of the same sender. Carriers are reassembled like
+messages, within the same bounds. The carried frame then passes all checks itself.
 """
 
 import hashlib
@@ -27,41 +26,41 @@ from securefl.protocol.wire import carried, envelope
 from securefl.protocol.wire.codec import decode
 
 REMEMBERED = 16_384
-"""Frames that are remembered per session; messages as old as forgotten ones are refused as stale."""
+"""Most remembered frames per session; messages as old as forgotten ones are rejected as stale."""
 RECENT = 64
-"""Frames that are remembered whatever round they are of: more than a broker has under way at a time, all of
-which it sends again after a connection broke."""
+"""Frames remembered of any round: more than a broker has in flight, all of which it resends after a
+reconnect."""
 MAX_SESSIONS = 64
-"""Earlier sessions of one process that are remembered; of more restarts the first are forgotten."""
+"""Most remembered earlier sessions of one process; beyond, the first are forgotten."""
 _WHO_ASKS = f"{SERVER} asks"
-"""In place of a name: servers that lead nothing, and end nobody's session."""
+"""Key of servers that look for others: they do not lead, and end no session."""
 MAX_OPEN = 16
-"""Messages of one sender that may be incomplete at the same time; one more, and the oldest is given up:
-the oldest carried frame, if there is any, since its sender sends it again in other carriers."""
+"""Most incomplete messages of one sender. Beyond, the oldest carried frame is dropped, since its sender
+resends it in other carriers; without one, the oldest message."""
 _CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
 """Most carriers of one frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A whole, verified, new message."""
+    """Whole, verified, new message."""
 
     sender: PartyId
     place: kernel.Place
     message: messages.AnyMessage
     signed: bytes = field(repr=False)
-    """The exact frame when there was only one, else empty."""
+    """Exact frame if there was only one, else empty."""
     session: bytes = carried.NOBODY
-    """Of the sender's process; :data:`NOBODY` of a frame that was relayed."""
+    """Session of the sender's process; :data:`NOBODY` for a relayed frame."""
 
     def event(self, now: float) -> kernel.Received[messages.AnyMessage]:
-        """The event that it is to a machine."""
+        """Return the machine event of this message."""
         return kernel.Received(now, self.sender, self.place, self.message, self.signed, self.session)
 
 
 @dataclass(frozen=True, slots=True)
 class FramePart:
-    """A verified, new part of a message that is not whole yet."""
+    """Verified, new part of an incomplete message."""
 
     sender: PartyId
 
@@ -78,16 +77,16 @@ class _Assembly:
 class _Session:
     seen: OrderedDict[tuple[int, int], bytes] = field(default_factory=OrderedDict)
     floor: int = -1
-    """The highest sequence number of a forgotten frame."""
+    """Highest sequence number of a forgotten frame."""
     round: int = -1
-    """The latest round that a frame has named. Only its sender can, and a wrong one harms nobody else."""
+    """Latest round named by a frame. A wrong one harms only its sender."""
     past: int = 0
-    """How many in ``seen``, of the first ones, came before any of that round."""
+    """Number of first entries of ``seen`` that came before any frame of that round."""
     done: int = 0
-    """How many came before any of the round before: nobody sends them again."""
+    """Number that came before any frame of the previous round; they are not sent again."""
     open: dict[int, _Assembly] = field(default_factory=dict)
     again: set[tuple[int, int]] = field(default_factory=set)
-    """Frames of which a copy counts: of messages that were refused or thrown away."""
+    """Frames whose copies count: those of rejected or dropped messages."""
 
     def is_duplicate(self, header: envelope.Header, digest: bytes) -> bool:
         known = self.seen.get((header.seq, header.part))
@@ -102,17 +101,17 @@ class _Session:
         return False
 
     def least_needed(self) -> int:
-        """Return the number of the incomplete message to give up first."""
+        """Return the sequence number of the incomplete message to drop first."""
         carried = (seq for seq, one in self.open.items() if one.header.kind == envelope.CARRIER)
         return next(carried, next(iter(self.open)))
 
     def take_again(self, seq: int, parts: Iterable[int]) -> None:
-        """Let copies of these frames count."""
+        """Accept copies of these frames as new."""
         self.again |= self.seen.keys() & {(seq, part) for part in parts}
 
     def remember(self, header: envelope.Header, digest: bytes, limit: int) -> None:
-        # By when they came, not by the rounds that they name: what is said about an earlier round, or about
-        # none, stands among the numbers of the present one.
+        # Ordered by arrival, not by named round: messages about an earlier round, or none, have numbers of
+        # the present one.
         if header.round > self.round:
             self.round, self.done, self.past = header.round, self.past, len(self.seen)
         self.again.discard((header.seq, header.part))
@@ -133,37 +132,36 @@ class _Sender:
     """Bytes of incomplete messages."""
 
     def complete(self, seq: int) -> int:
-        """Hold a message no longer; return how many bytes that frees."""
+        """Remove a message; return the bytes freed."""
         freed = self.session.open.pop(seq).size
         self.held -= freed
         return freed
 
     def give_up(self, seq: int) -> int:
-        """Throw away an incomplete message; return how many bytes that frees. Its frames may come again."""
+        """Drop an incomplete message; return the bytes freed. Its frames may come again."""
         self.session.take_again(seq, self.session.open[seq].pieces)
         return self.complete(seq)
 
 
 class Inbox:
-    """The inbox of one process: everything that arrives at it.
+    """Inbox of one process.
 
-    A frame of a new session ends the sender's earlier one: what that sent and has not arrived is refused from
-    then on. (A broker that held back *all* of an earlier session can still play it later, and so can one that
-    recorded a session of more than ``MAX_SESSIONS`` restarts ago. That cuts off the present one; it could as
-    well have dropped its frames.)
+    A frame of a new session ends the sender's earlier one: its late frames are rejected. A broker that
+    withheld *all* of an earlier session can still replay it later, and so can one that recorded a session
+    more than ``MAX_SESSIONS`` restarts ago. That cuts off the present session, as dropping its frames would.
 
-    A server's sessions follow each other by epoch: what comes of an earlier one is refused, and of two in one
-    epoch the first is believed. One that only asks who is there ends no other.
+    A server's sessions follow each other by epoch: frames of an earlier epoch are rejected, and of two
+    sessions in one epoch the first is followed. A server that looks for others ends no session.
 
     Args:
-        run: frames of other runs are refused.
-        me: the recipient that frames must be addressed to (or to everybody).
-        roster: the public keys of all who may speak.
+        run: frames of other runs are rejected.
+        me: required recipient of frames (or all).
+        roster: public keys of all senders.
         max_message: largest message in bytes, from the model's size and the number of parties.
-        max_age: seconds after which an incomplete message is thrown away.
-        budget: bytes that all incomplete messages may hold together; one message of everybody on the roster,
-            unless it is given, so that who sends one at a time is never in the way of another.
-        leader: the server's session of the highest epoch that is known from before; :data:`NOBODY` for none.
+        max_age: seconds after which an incomplete message is dropped.
+        budget: bytes that all incomplete messages may hold together; by default one message per roster entry,
+            so that senders of one message at a time never displace each other.
+        leader: server's session of the highest epoch known before; :data:`NOBODY` for none.
     """
 
     def __init__(
@@ -193,11 +191,11 @@ class Inbox:
 
     @property
     def expires(self) -> float | None:
-        """The earliest time for :meth:`sweep`; None where nothing is incomplete."""
+        """Earliest time for :meth:`sweep`; None without incomplete messages."""
         return None if self._oldest == math.inf else self._oldest + self._max_age
 
     def sweep(self, now: float) -> None:
-        """Throw away what has been incomplete for too long, whoever sent it."""
+        """Drop messages that have been incomplete for too long."""
         if now - self._oldest <= self._max_age:
             return
         for sender in self._senders.values():
@@ -207,7 +205,7 @@ class Inbox:
         self._oldest = min(born, default=math.inf)
 
     def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
-        """Take one frame; return the message that it completes, None for a duplicate or a part.
+        """Process one frame; return the message that it completes, None for a duplicate or a part.
 
         Raises:
             PeerError: as :meth:`take`.
@@ -216,11 +214,11 @@ class Inbox:
         return None if isinstance(taken, FramePart) else taken
 
     def take(self, frame: bytes, delivered_by: str, now: float) -> Delivery | FramePart | None:
-        """Take one frame; return the message that it completes, whose new part it is, or None: a duplicate.
+        """Process one frame; return the completed message, the new part, or None for a duplicate.
 
         Raises:
-            PeerError: the frame is refused. A frame that is authentic and new but completes something that
-                is not a message is remembered; every other refusal leaves memory as it was.
+            PeerError: the frame is rejected. An authentic, new frame that completes no valid message is
+                remembered; every other rejection leaves memory unchanged.
         """
         payload = envelope.peek(frame, delivered_by)
         header = payload.header
@@ -243,14 +241,13 @@ class Inbox:
         self._last = session, header
         message = _message_of(header, body)
         signed = frame if header.parts == 1 else b""
-        # The roster's name, and not a copy with each message: names are kept for as long as the run lasts.
+        # Use the roster's name, not a copy per message: names are kept as long as the run lasts.
         return Delivery(member.name, header.place, message, signed, header.session)
 
     def refuse_last(self) -> None:
-        """Take a copy of the message that was returned last for a new one.
+        """Accept a resend of the last returned message as new.
 
-        It was refused by whom it is for, as one that has overtaken others is: its sender sends them again, in
-        their order, and it among them.
+        Its recipient rejected it, for example because it overtook others; the sender resends them in order.
         """
         if self._last is not None:
             session, header = self._last
@@ -259,10 +256,10 @@ class Inbox:
     def _take_carried(
         self, carrier: envelope.Header, frame: bytes, now: float
     ) -> Delivery | FramePart | None:
-        """Take the frame that carriers brought, as if it had come alone.
+        """Process a frame reassembled from carriers.
 
         Raises:
-            PeerError: it is refused, carries another frame, or is not its sender's.
+            PeerError: it is rejected, is itself a carrier, or has another sender.
         """
         header = envelope.peek(frame, carrier.sender).header
         if header.kind == envelope.CARRIER or header.sender != carrier.sender:
@@ -270,7 +267,7 @@ class Inbox:
         return self.take(frame, carrier.sender, now)
 
     def _largest(self, header: envelope.Header) -> tuple[int, int]:
-        """Return the most bytes, and the most parts, of what this header's frame is a piece of."""
+        """Return the most bytes, and the most parts, of the message that this frame is a piece of."""
         return (
             (messages.MAX_FRAME, _CARRIERS)
             if header.kind == envelope.CARRIER
@@ -305,7 +302,7 @@ class Inbox:
         return sender
 
     def _check_leader(self, session: bytes) -> None:
-        """Follow a server of a later epoch than any before, and no other one in its epoch."""
+        """Follow a server of a later epoch, and only one server per epoch."""
         if session == self._leader:
             return
         epoch, known = carried.epoch_of(session), carried.epoch_of(self._leader)
@@ -349,10 +346,10 @@ class Inbox:
 def open_relayed(
     frame: bytes, roster: crypto.Roster, run: RunId, recipient: PartyId, relayed_by: str
 ) -> Delivery:
-    """Verify a frame that somebody relayed: signed by its sender for ``recipient`` (usually the server).
+    """Verify a relayed frame, signed by its sender for ``recipient`` (usually the server).
 
     Raises:
-        PeerError: the relay is at fault when the frame is not authentic, the sender when it is malformed.
+        PeerError: the relay is at fault if the frame is not authentic, the sender if it is malformed.
     """
     payload = envelope.peek(frame, relayed_by)
     header = payload.header

@@ -1,4 +1,4 @@
-"""The outbox: from a message to signed frames, with their sequence numbers."""
+"""Outbox: from messages to signed frames with sequence numbers."""
 
 import itertools
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from securefl.protocol.wire.envelope import (
 
 
 class Outbox:
-    """The frames of one process, numbered from 0 within a random session.
+    """Frames of one process, numbered from 0 within a session.
 
-    A server's first session leads nothing; :meth:`lead` begins the next one. ``entropy`` gives the session:
-    each start of a process takes another one, where all else follows from a seed, too.
+    A server's first session does not lead; :meth:`lead` begins the next one. ``entropy`` must differ at each
+    start of the process, even if all else follows from a seed: it gives the session.
 
     ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """
@@ -47,15 +47,15 @@ class Outbox:
             carried.session_of_server(carried.ASKING, fresh) if leads else fresh.draw(carried.SESSION)
         )
         self._room = frame_limit - HEADER_ROOM
-        # Taken in one step: messages are signed in a worker thread, carriers on the event loop.
+        # Atomic: messages are signed in a worker thread, carriers on the event loop.
         self._numbers = itertools.count()
 
     def lead(self, session: bytes) -> None:
-        """Number later frames within this session of a server that leads."""
+        """Number later frames from 0 within this session of a leading server."""
         self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:
-        """Return the signed frames of ``message`` in order (one, unless it is larger than the frame limit).
+        """Return the signed frames of ``message`` in order (one, unless it exceeds the frame limit).
 
         Raises:
             UsageError: the message is too long for frames of this size.
@@ -86,8 +86,7 @@ class Outbox:
     def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
         """Return the signed frames, of at most ``limit`` bytes, that carry a frame of this outbox.
 
-        The frame itself stays as it is, byte for byte: receivers recognise copies of it, and its signature
-        can be relayed.
+        The carried frame is unchanged: receivers recognise copies of it, and its signature can be relayed.
 
         Raises:
             UsageError: the limit is below ``MIN_FRAME``.

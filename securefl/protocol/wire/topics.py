@@ -1,14 +1,14 @@
-"""The MQTT topic grammar. The broker's access rules are written from it (transport/acl).
+"""MQTT topic grammar, also the source of the broker's access rules (transport/acl).
 
-Only names of the grammar in :mod:`securefl.base.ids` get into a topic; anything else (``+``, ``#``, ``a/b``,
-a party called ``all``) is a ``UsageError``, as configuration and roster have checked every name before.
+Only names of the grammar in :mod:`securefl.base.ids` get into a topic. Anything else (``+``, ``#``, ``a/b``,
+a party called ``all``) is a ``UsageError``: configuration and roster have checked every name before.
 
 ``sfl/1/<run>/up/<party>``       party to server
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
-``sfl/1/<run>/status/<party>``   that a process is there, signed; its last will, unsigned: a hint
-``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: who leads (transport/sole)
-``sfl/1/<run>/probe/<party>``    a process to itself, over a connection of its own: the broker's size limit
+``sfl/1/<run>/status/<party>``   presence of a process, signed; its last will, unsigned: a hint
+``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: leadership (transport/sole)
+``sfl/1/<run>/probe/<party>``    a process to itself, over its own connection: the broker's size limit
 """
 
 from securefl.base.errors import PeerError, UsageError
@@ -18,39 +18,39 @@ _ROOT = "sfl/1"
 
 
 def up(run: RunId, party: PartyId) -> str:
-    """The topic from a party to the server."""
+    """Return the topic from a party to the server."""
     return _topic(run, "up", party)
 
 
 def down(run: RunId, party: PartyId) -> str:
-    """The topic from the server to one party, or to all (``EVERYONE``)."""
+    """Return the topic from the server to one party, or to all (``EVERYONE``)."""
     return f"{_base(run)}/down/all" if party == EVERYONE else _topic(run, "down", party)
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """The topic on which a party or the server says that it is there, and the broker that it is gone."""
+    """Return the topic with the presence of a party or the server, and the broker's last will for it."""
     return _topic(run, "status", party, SERVER)
 
 
 def servers(run: RunId) -> str:
-    """The topic from a server that starts to one that leads the run already, and back."""
+    """Return the topic between a starting server and the leading one."""
     return f"{_base(run)}/peer/{SERVER}/{SERVER}"
 
 
 def probe(run: RunId, party: PartyId) -> str:
-    """A process to itself."""
+    """Return the topic from a process to itself."""
     return _topic(run, "probe", party, SERVER)
 
 
 def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
-    """Return the topic filters that this process listens to."""
+    """Return the topic filters that this process subscribes to."""
     if party == SERVER:
         return (f"{_base(run)}/up/+", f"{_base(run)}/status/+")
     return (down(run, party), down(run, EVERYONE), status(run, SERVER))
 
 
 def sender_hint(topic: str) -> str:
-    """Return who a topic says has sent the frame (for blame when the frame itself cannot be read)."""
+    """Return the sender named by a topic, to blame if the frame cannot be read."""
     parts = topic.split("/")
     if (
         len(parts) == 5
@@ -65,7 +65,7 @@ def status_party(topic: str) -> PartyId | None:
     """Return the party (or the server) of a status topic, None for any other topic.
 
     Raises:
-        PeerError: a status topic with an impossible name.
+        PeerError: a status topic with an invalid name.
     """
     parts = topic.split("/")
     if len(parts) != 5 or parts[3] != "status":
