@@ -1,4 +1,4 @@
-"""Reading the key list of an attempt: the same checks at every member and at the server."""
+"""Checks of an attempt's key list, the same at members and server."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 
 
 def check_advert(setup: Setup, sender: str, advert: messages.KeyAdvert) -> None:
-    """Refuse what no member can go on with when it arrives: later it would stop the whole cluster.
+    """Reject at once an advert that would later stop the whole cluster.
 
     Raises:
-        PeerError: a key of low order, or another number of noise secrets than there are.
+        PeerError: a key of low order, or a wrong number of noise secrets.
     """
-    # Where all of the listed members are counted, nobody shares noise that might be superfluous.
+    # Sums that need all listed members have no superfluous noise to share.
     secrets = 0 if setup.everyone else setup.components
     if len(advert.noise_digests) != secrets:
         reason = f"advertised {len(advert.noise_digests)} noise secrets, not {secrets}"
@@ -33,8 +33,8 @@ def read_key_list(
     """Return the adverts by member number (ascending), and the digest of the list.
 
     Raises:
-        PeerError: the server sends something else than a key of this attempt, a member twice, a key
-            twice, or fewer than ``min_survivors`` members.
+        PeerError: a frame is not a key of this attempt, a member or key repeats, or fewer than
+            ``min_survivors`` members are listed.
     """
     adverts: dict[int, messages.KeyAdvert] = {}
     by_index: dict[int, bytes] = {}

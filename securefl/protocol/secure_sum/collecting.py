@@ -1,10 +1,10 @@
-"""Collecting of messages at the server, in every kind of sum: adverts first, inputs and receipts last.
+"""Collection of messages at the server, for every kind of sum: adverts first, inputs and receipts last.
 
 ::
 
-    CollectingKeys -> (what the kind has in between) -> CollectingInputs        (-> Lost, from each)
+    CollectingKeys -> (steps of the kind) -> CollectingInputs        (-> Lost, from each)
 
-Inputs are uniform until the freeze: nothing here learns an update.
+Inputs are uniform until the freeze: no update is visible here.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 
 
 class ServerPhase(Protocol):
-    """One attempt of one sum at the server; each kind has its own."""
+    """One attempt of one sum at the server, of any kind."""
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class ServerPhase(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CollectingKeys:
-    """Waiting for the members' adverts."""
+    """Phase that waits for the members' adverts."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert] = field(default_factory=dict)
@@ -51,26 +51,26 @@ class CollectingKeys:
 
 @dataclass(frozen=True, slots=True)
 class CollectingInputs:
-    """Waiting for inputs and receipts of the members that share; kinds add what opens their sums."""
+    """Phase that waits for inputs and receipts of the sharing members; kinds add what opens their sums."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     lists_digest: bytes
-    """What each receipt must state."""
+    """Digest that each receipt must state."""
     sharers: frozenset[int]
-    """Members between whom masks or shares exist."""
+    """Members that share masks or shares."""
     inputs: Mapping[int, int] = field(default_factory=dict)
-    """Member number to handle in the vector store."""
+    """Handle in the vector store, by member number."""
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """The adverts, as signed; kept where sums are verified."""
+    """Signed adverts; kept if sums are verified."""
     digests: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Of the inputs, as the receipts state or the inputs have them, whichever came first."""
+    """Digests of the inputs, from receipt or input, whichever came first."""
 
     @property
     def answered(self) -> frozenset[int]:
-        """Members whose input and receipt are both here."""
+        """Members whose input and receipt have arrived."""
         return frozenset(self.inputs.keys() & self.receipts.keys())
 
     @property
@@ -80,7 +80,7 @@ class CollectingInputs:
 
     @property
     def submitted(self) -> frozenset[PartyId]:
-        """Members that the sum would hold if it were frozen now."""
+        """Members of the sum if it were frozen now."""
         return self.names(self.answered)
 
     @property
@@ -90,58 +90,58 @@ class CollectingInputs:
 
     @property
     def unfinished(self) -> str:
-        """The reason why the sum is lost if time is up now; empty where one without the missing may open."""
+        """Reason why the sum is lost at its deadline; empty if it may open without the missing members."""
         return ""
 
     @property
     def final(self) -> str:
-        """The reason why no other attempt may follow this one; empty where one may."""
+        """Reason why no further attempt may follow; empty if one may."""
         return ""
 
     def alive(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members that the sum will hold, ascending."""
+        """Return the numbers of the members in the sum, ascending."""
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
     def holders(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members that release what opens the sum, ascending."""
+        """Return the numbers of the members that release shares for the sum, ascending."""
         return self.alive(survivors)
 
     def releases_needed(self, survivors: Collection[PartyId]) -> int:
-        """Return how many of the holders it takes."""
+        """Return how many holders must release."""
         return self.setup.releases_needed(len(self.alive(survivors)))
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members whose vectors the sum adds up, ascending."""
+        """Return the numbers of the members whose vectors the sum adds, ascending."""
         return self.alive(survivors)
 
     def vectors(self, store: VectorStore) -> evidence.Vectors:
-        """Return what looks up a member's vector."""
+        """Return a function that looks up a member's vector."""
         return lambda index: store.get(self.inputs[index])
 
     def fixed_sum(self, survivors: Collection[PartyId]) -> evidence.FixedSum:
-        """Return the instance as it stands before it opens."""
+        """Return the instance as fixed before it opens."""
         return evidence.FixedSum(self.setup, self.adverts, self.key_list, self.sharers, self.alive(survivors))
 
     def commitment(self, survivors: Collection[PartyId]) -> bytes:
-        """Return what fixes the sum."""
+        """Return the commitment to the sum."""
         inputs = {i: self.digests[i] for i in self.summed_members(survivors)}
         return evidence.commitment_of(self.setup, self.lists_digest, inputs)
 
     def names(self, numbers: Collection[int]) -> frozenset[PartyId]:
-        """Return the members of these numbers."""
+        """Return the members with these numbers."""
         return frozenset(self.setup.members[i] for i in numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """This instance will not be opened in this round."""
+    """Instance that will not be opened in this round."""
 
     setup: Setup
     reason: str
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Nobody: nothing is waited for."""
+        """Always empty."""
         return frozenset()
 
 
@@ -151,7 +151,7 @@ InputsT = TypeVar("InputsT", bound=CollectingInputs)
 def on_advert(
     phase: CollectingKeys, sender: PartyId, advert: messages.KeyAdvert, signed: bytes
 ) -> CollectingKeys:
-    """Take one advert.
+    """Add one advert.
 
     Raises:
         PeerError: not a member, a second advert, a reused or bad key, or an advert sent in chunks.
@@ -171,7 +171,7 @@ def on_advert(
 def end_key_step(
     phase: CollectingKeys,
 ) -> tuple[dict[int, messages.KeyAdvert], bytes, messages.KeyList] | Lost:
-    """End the key step: the adverts by number, ascending, the digest of the list, and the list."""
+    """End the key step: return the adverts by number, ascending, the digest of the list, and the list."""
     if len(phase.adverts) < phase.setup.min_survivors:
         return Lost(phase.setup, f"only {text.count(len(phase.adverts), 'member')} advertised keys")
     adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
@@ -180,11 +180,11 @@ def end_key_step(
 
 
 def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, store: VectorStore) -> InputsT:
-    """Take one masked input (kept in ``store``).
+    """Add one masked input, kept in ``store``.
 
     Raises:
-        PeerError: not a sharing member, a second time, a vector of the wrong length, or another one than its
-            receipt states.
+        PeerError: not a sharing member, a second input, a wrong length, or another vector than its receipt
+            states.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.inputs:
@@ -199,11 +199,10 @@ def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, sto
 
 
 def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signed: bytes) -> InputsT:
-    """Take the receipt of a masked input.
+    """Add the receipt of a masked input.
 
     Raises:
-        PeerError: out of turn, masked under other lists than this server relayed, or of another vector than
-            the sender's.
+        PeerError: out of turn, made under other lists than this server relayed, or for another vector.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.receipts or not signed:
@@ -215,9 +214,9 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
 
 
 def _with_stated_digest(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
-    """The digests of inputs with the sender's, which receipt and vector have to agree on.
+    """Return the digests of inputs with the sender's, on which receipt and vector must agree.
 
-    Whoever states another one could keep its cluster's sum from being verified.
+    A mismatch could prevent verification of the cluster's sum.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if bool(stated) != setup.verified or phase.digests.get(index, stated) != stated:

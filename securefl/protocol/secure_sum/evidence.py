@@ -1,9 +1,8 @@
-"""An instance as it stands before it opens, and the secrets that open it: its sum follows from both.
+"""Values that fix an instance's sum before it opens, and the secrets that open it.
 
-Whoever holds them computes the sum as the server does
-(:meth:`securefl.protocol.secure_sum.port.ServerEnd.sum_of`). What is fixed is signed or hash-committed before
-anybody lets go of a share: the masked vectors by their digests in the receipts, the secrets by hashes and
-public keys in the adverts (ADR 0044).
+A verifier computes the sum from both as the server does
+(:meth:`securefl.protocol.secure_sum.port.ServerEnd.sum_of`). Before any share is released, receipts commit to
+the masked vectors by digests. Adverts commit to the secrets by hashes and public keys (ADR 0044).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,54 +18,53 @@ from securefl.protocol.secure_sum.removal import components_from
 from securefl.protocol.secure_sum.setup import Setup
 
 Vectors = Callable[[int], bytes | memoryview]
-"""The masked vector of a member, by its number: ring words in little endian."""
+"""Lookup of a member's masked vector by number: ring words in little endian."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedSum:
-    """What of one instance is fixed before it opens, but for the vectors."""
+    """Values of one instance, except vectors, that are fixed before it opens."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
-    """By member number."""
+    """Adverts by member number."""
     key_list: bytes
     """Digest of the list of adverts."""
     sharers: frozenset[int]
-    """Members between whom masks or shares exist."""
+    """Members that share masks or shares."""
     alive: tuple[int, ...]
     """Members whose updates the sum holds, ascending."""
 
     @property
     def added(self) -> tuple[int, ...]:
-        """Members whose vectors are added up, ascending: all that share, where each holds a part."""
+        """Members whose vectors are added, ascending; all sharers if each holds a part."""
         return tuple(sorted(self.sharers)) if self.setup.everyone else self.alive
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSecrets:
-    """What members let go of, put together: 32 bytes each, by member number.
+    """Secrets recovered from releases: 32 bytes each, by member number.
 
-    Whoever asks for one that is not there gets a ``PeerError`` of the server's: only what it relays may lack
-    any.
+    A missing secret raises ``PeerError`` against the server, which proves the sum.
     """
 
     seeds: Mapping[int, bytes] = field(repr=False)
     """Self-mask seeds; in CrypTen sums the seeds of blinds."""
     keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Private mask keys of those that have dropped out."""
+    """Private mask keys of dropouts."""
     noise: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Secrets of the noise that the sum does without."""
+    """Secrets of superfluous noise."""
 
     def seed(self, member: int) -> bytes:
-        """The seed of one member."""
+        """Return the seed of one member."""
         return _there(self.seeds, member, "seed")
 
     def key(self, member: int) -> bytes:
-        """The private mask key of one member."""
+        """Return the private mask key of one member."""
         return _there(self.keys, member, "mask key")
 
     def noise_secret(self, member: int) -> bytes:
-        """The noise secret of one member."""
+        """Return the noise secret of one member."""
         return _there(self.noise, member, "noise secret")
 
 
@@ -77,14 +75,14 @@ def _there(secrets: Mapping[int, bytes], member: int, what: str) -> bytes:
 
 
 def input_digest(setup: Setup, member: int, vector: bytes | memoryview) -> bytes:
-    """Return the digest (32 bytes) of a masked vector, which its receipt states where sums are verified."""
+    """Return the digest (32 bytes) of a masked vector, which the receipts of verified sums state."""
     return crypto.digest("masked input", *setup.instance, member, bytes(vector))
 
 
 def input_with_receipt(
     setup: Setup, member: int, masked: Ring, lists_digest: bytes
 ) -> tuple[messages.MaskedInput, messages.Receipt]:
-    """Return what a member sends once its vector, ring words of shape (d,), is masked."""
+    """Return masked input and receipt for a masked vector, ring words of shape (d,)."""
     vector = encoding.to_wire(masked)
     if not setup.verified:
         return messages.MaskedInput(vector=vector), messages.Receipt(lists_digest=lists_digest)
@@ -95,17 +93,17 @@ def input_with_receipt(
 
 
 def stated_input(receipt: messages.Receipt) -> bytes:
-    """Return the digest of the masked vector that a receipt states; nothing where it states none."""
+    """Return the vector digest that a receipt states, or b""."""
     return receipt.input_digest if isinstance(receipt, messages.VectorReceipt) else b""
 
 
 def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]) -> bytes:
-    """Return what fixes an instance's sum before it opens: the digest of what its receipts state.
+    """Return the commitment to an instance's sum, a digest over its receipts.
 
     Args:
-        setup: of the attempt that counts.
-        lists_digest: what all receipts state of lists; it pins all adverts, and so all secrets.
-        inputs: by member number, what the receipts state of the vectors that the sum adds up.
+        setup: attempt that counts.
+        lists_digest: digest in all receipts; it commits to all adverts, and so to all secrets.
+        inputs: stated digests of the added vectors, by member number.
     """
     fields: list[bytes | int] = []
     for member in sorted(inputs):
@@ -126,10 +124,10 @@ def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
 
 
 def remove_noise(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
-    """Take out of a sum what noise so many survivors do not need, in place; nothing where none is removable.
+    """Subtract superfluous noise from a sum in place, if noise is removable.
 
     Raises:
-        PeerError: a noise secret is another one than its member advertised.
+        PeerError: a noise secret differs from its member's advert.
     """
     setup, removable = fixed.setup, fixed.setup.removable
     if removable is None:

@@ -1,4 +1,4 @@
-"""Kinds of secure sum by name: each is a folder here, whose ``kind`` makes a ``SecureSum`` of a scenario.
+"""Kinds of secure sum by name: each is a folder whose module ``kind`` makes a ``SecureSum`` of a scenario.
 
 To add one, add the folder and its name to ``secure_sum.kind``
 (:class:`securefl.scenario.scenario.SecureSum`).
@@ -12,16 +12,16 @@ from securefl.scenario import Scenario
 
 
 def name_of(scenario: Scenario) -> str:
-    """Return the name of the kind that a scenario asks for."""
+    """Return the name of a scenario's kind."""
     sums = scenario.secure_sum
     return sums.kind if sums.validated is None else "validated"
 
 
 def sums_of(scenario: Scenario, length: int = 0) -> SecureSum:
-    """Return the kind that a scenario asks for, for models of d = ``length`` parameters.
+    """Return the scenario's kind for models of d = ``length`` parameters.
 
     Raises:
-        UsageError: its folder makes something else.
+        UsageError: its folder does not make a ``SecureSum``.
     """
     folder = importlib.import_module(f"{__package__}.{name_of(scenario)}.kind")
     made: object = folder.sums_of(scenario, length)

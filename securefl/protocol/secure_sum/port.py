@@ -1,8 +1,8 @@
-"""The port that every kind of secure sum stands behind: a member's end, and the server's end.
+"""Port of secure sums: a member's end and the server's end.
 
-The machines of a round (:mod:`securefl.protocol.round.shared`) know this and no kind. Both ends are functions
-of a phase and an event, as the machines are: a wrong message raises ``PeerError`` and nothing has changed.
-Each kind is a folder beside this module, found by its name (:mod:`securefl.protocol.secure_sum.kinds`).
+The machines of a round (:mod:`securefl.protocol.round.shared`) know no kind. Both ends are functions of a
+phase and an event, like the machines. A wrong message raises ``PeerError`` and changes nothing. Kinds are
+found by name (:mod:`securefl.protocol.secure_sum.kinds`).
 """
 
 from __future__ import annotations
@@ -35,73 +35,73 @@ from securefl.protocol.secure_sum.removal import VectorStore
 from securefl.protocol.secure_sum.setup import Setup
 
 Opening = messages.InstanceShares | messages.InstanceSeed
-"""What a member lets go of after the freeze, so that a sum opens."""
+"""Shares or seed that a member releases after the freeze to open a sum."""
 
 
 class MemberPhase(Protocol):
-    """One attempt of one sum at a member; each kind has its own."""
+    """One attempt of one sum at a member, of any kind."""
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         ...
 
 
 class InputSent(MemberPhase, Protocol):
-    """A member's attempt once the update is out; kinds add what they let go of."""
+    """Member's attempt after its update was sent; kinds add what they release."""
 
     @property
     def sharers(self) -> frozenset[int]:
-        """Numbers of the members that masks exist between; of those that the sum holds, if ``everyone``."""
+        """Numbers of the members that share masks; of the members in the sum if ``everyone``."""
         ...
 
     @property
     def lists_digest(self) -> bytes:
-        """The digest of lists that this member's receipt states."""
+        """Digest of lists that this member's receipt states."""
         ...
 
     @property
     def input_digest(self) -> bytes:
-        """The digest of the masked input that it states, where sums are verified; nothing elsewhere."""
+        """Digest of the masked input that the receipt of a verified sum states; else empty."""
         ...
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members whose vectors the sum adds up, ascending."""
+        """Return the numbers of the members whose vectors the sum adds, ascending."""
         ...
 
 
 class Running(Protocol):
-    """Something that a phase keeps going, and that ends with it."""
+    """Computation that a phase runs, and that ends with it."""
 
     def close(self) -> None:
-        """End it where it stands."""
+        """End it at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStep:
-    """The result of an event at a member: its phase, and messages to the server."""
+    """Result of an event at a member: its phase, and messages to the server."""
 
     phase: MemberPhase
     said: tuple[messages.AnyMessage, ...] = ()
     refused: PeerError | None = None
-    """Whom the member refuses, though its phase may have changed."""
+    """Error of a rejected peer, though the phase may have changed."""
 
 
 class MemberEnd(ABC):
-    """A member's end of all sums of one kind."""
+    """Member's end of all sums of one kind."""
 
     @abstractmethod
     def advertise(
         self, setup: Setup, me: PartyId, weights: Mapping[PartyId, float], entropy: Entropy
     ) -> tuple[MemberPhase, messages.KeyAdvert]:
-        """Draw the fresh keys of one attempt; ``weights`` are everybody's, in (0, 1]."""
+        """Draw the fresh keys of one attempt; ``weights`` of all parties are in (0, 1]."""
 
     @abstractmethod
     def receive(
         self, phase: MemberPhase, message: messages.SumToMember, roster: crypto.Roster, entropy: Entropy
     ) -> MemberStep:
-        """Take one message of the server.
+        """Process one message of the server.
 
         Raises:
             PeerError: out of turn, or not what an honest server sends or relays.
@@ -116,31 +116,31 @@ class MemberEnd(ABC):
 
     @abstractmethod
     def awaits_update(self, phase: MemberPhase) -> bool:
-        """Return True if the others wait for nothing of this member but its update: its shares have come."""
+        """Return True if the other members need only this member's update: its shares have arrived."""
 
     @abstractmethod
     def input_sent(self, phase: MemberPhase) -> InputSent | None:
-        """Return the phase if the update is out; None as long as it is not."""
+        """Return the phase if the update was sent, else None."""
 
     @abstractmethod
     def release(self, phase: InputSent, survivors: Collection[PartyId]) -> Opening:
-        """Return what opens the sum. The caller has checked survivors, certificate and ledger."""
+        """Return the shares that open the sum. The caller has checked survivors, certificate and ledger."""
 
     def exposed_members(self, phase: InputSent, _release: Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of whom a release gives something away: of members that are counted, and that have dropped out."""
+        """Return the numbers of members whose secrets the release reveals: survivors, dropouts."""
         return tuple(sorted(phase.sharers)), ()
 
     def is_final(self, _phase: MemberPhase) -> bool:
-        """Whether the member takes part in no further attempt."""
+        """Return True if the member takes part in no further attempt."""
         return False
 
     def running(self, _phase: MemberPhase) -> Iterable[Running]:
-        """Computations that have to be ended when the phase is left."""
+        """Return the computations to close when the phase is left."""
         return ()
 
 
 Step = Literal["keys", "shares", "training"]
-"""Deadlines that a sum's steps have."""
+"""Deadlines of a sum's steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The result of a message at the server: the phase, and messages to pass on."""
+    """Result of a message at the server: the phase, and messages to relay."""
 
     phase: ServerPhase
     relayed: tuple[tuple[PartyId, messages.AnyMessage], ...] = ()
@@ -162,14 +162,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The result of ending a step with whoever had answered."""
+    """Result of ending a step with the answers so far."""
 
     phase: ServerPhase
-    """A next attempt's ``CollectingKeys`` means: start over with its members."""
+    """Next phase; ``CollectingKeys`` of a further attempt restarts its members."""
     step: Step = "keys"
-    """How long the next one may take; without meaning where the sum is lost."""
+    """Deadline of the next step; meaningless if the sum is lost."""
     vectors: bool = False
-    """Whether vectors travel in it, so that it may take as long as they need."""
+    """True if vectors are sent in the next step, which extends its deadline."""
     said: tuple[tuple[PartyId, messages.AnyMessage], ...] = field(default=(), repr=False)
     passed: Passed | None = None
 
@@ -178,22 +178,22 @@ class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Released shares of one member's secrets, and the values that commit to them: evidence if wrong."""
 
     advert: bytes
-    """Frame of the owner."""
+    """Signed advert of the owner."""
     members: tuple[messages.Name, ...]
-    """Of the attempt."""
+    """Members of the attempt."""
     digests: tuple[tuple[bytes, ...], ...]
-    """Of all its shares, by holder and kind."""
+    """Digests of all its shares, by holder and kind."""
     secrets: tuple[tuple[int, tuple[tuple[int, bytes], ...]], ...]
-    """By kind (0: seed, 1: mask key, then noise) the shares that open it, by holder's number."""
+    """Shares that open each kind (0: seed, 1: mask key, then noise), by holder's number."""
 
     __repr__ = messages.Message.__repr__
 
 
 class ServerEnd(ABC):
-    """The server's end of all sums of one kind."""
+    """Server's end of all sums of one kind."""
 
     collected: ClassVar[type[CollectingInputs]] = CollectingInputs
-    """The phase in which a sum of this kind is frozen: what a checkpoint holds of it."""
+    """Phase in which a sum of this kind is frozen, and which a checkpoint holds."""
 
     def receive(
         self,
@@ -203,10 +203,10 @@ class ServerEnd(ABC):
         signed: bytes,
         store: VectorStore,
     ) -> Taken:
-        """Take one message of a member or the dealer; what every kind collects is taken here.
+        """Process one message of a member or the dealer. Messages common to all kinds are handled here.
 
         Raises:
-            PeerError: out of turn, or not what an honest one sends.
+            PeerError: out of turn, or not what an honest sender sends.
         """
         match message, phase:
             case messages.KeyAdvert(), CollectingKeys():
@@ -226,21 +226,21 @@ class ServerEnd(ABC):
     def check_release(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: Opening
     ) -> None:
-        """Check what one member released.
+        """Check one member's release.
 
         Raises:
-            PeerError: it is not what the member advertised, or of another kind of sum.
+            PeerError: it differs from the member's advert, or is of another kind of sum.
         """
 
     @abstractmethod
     def recover_secrets(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
     ) -> evidence.OpenedSecrets:
-        """Return the secrets that open the sum, from as many releases as are needed.
+        """Return the secrets that open the sum, from enough releases.
 
         Raises:
-            PeerError: somebody has shared what is no secret.
-            UsageError: there are too few releases or survivors.
+            PeerError: a member's shares form no secret.
+            UsageError: too few releases or survivors.
         """
 
     def dealt(
@@ -255,16 +255,16 @@ class ServerEnd(ABC):
 
     @abstractmethod
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-        """Turn the sum of all masked vectors, shape (d,), into that of the updates, in place.
+        """Turn the sum of all masked vectors, shape (d,), into the sum of the updates, in place.
 
         Raises:
-            PeerError: somebody's secret is another one than it advertised.
+            PeerError: a secret differs from its member's advert.
         """
 
     def sum_of(
         self, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets, vectors: evidence.Vectors
     ) -> Ring:
-        """Return the ring sum, shape (d,): for the server, and for whoever verifies that it opened it right.
+        """Return the ring sum, shape (d,), for the server or a verifier of its opening.
 
         Raises:
             PeerError: as :func:`added_up` and :meth:`unmask`.
@@ -291,12 +291,12 @@ class ServerEnd(ABC):
     def complaint(
         self, phase: ServerPhase, sender: PartyId, accused: PartyId, *, over: bool
     ) -> CollectingInputs | Lost:
-        """Return what is started over without both, or lost.
+        """Return the phase to retry without accuser and accused, or ``Lost``.
 
-        An honest member complains instead of submitting: whoever has submitted may not undo others' work.
+        A member that has submitted may not complain: an honest one complains instead of submitting.
 
         Raises:
-            PeerError: out of turn; ``over`` says that the step has ended.
+            PeerError: out of turn; ``over`` is True if the step has ended.
         """
         if not isinstance(phase, CollectingInputs):
             raise out_of_turn(sender, "Complaint", phase)
@@ -307,61 +307,61 @@ class ServerEnd(ABC):
         return phase
 
     def doubt(self, _phase: CollectingInputs, _opened: Ring, _weights: Mapping[PartyId, float]) -> str:
-        """The reason why an opened sum must be wrong; empty if nothing says so."""
+        """Return the reason why an opened sum must be wrong, or ""."""
         return ""
 
 
 class SecureSum(ABC):
-    """One kind of secure sum, as one scenario asks for it."""
+    """One kind of secure sum, for one scenario."""
 
     everyone: ClassVar[bool] = False
-    """Whether all members on the key list are needed to open, not any ``threshold``."""
+    """True if opening needs all members on the key list, not any ``threshold``."""
     helped: ClassVar[bool] = False
-    """Whether members that are not counted hold parts of what is opened, and release them, too."""
+    """True if dropouts also hold and release parts of the secrets."""
     dealer: ClassVar[PartyId | None] = None
-    """Who deals members what they compute with; nobody in most kinds."""
+    """Dealer of the members' correlated randomness; None in most kinds."""
     bad: ClassVar[str] = "a bad share box"
-    """What a member complains about."""
+    """Fault that a member complains about."""
     deals_secrets: ClassVar[bool] = False
-    """Whether members share secrets with each other between keys and inputs."""
+    """True if members share secrets with each other between keys and inputs."""
     simulated_only: ClassVar[bool] = False
-    """Whether it hides nothing, so that no run may use it."""
+    """True if it hides nothing, so that no run may use it."""
     preload: ClassVar[tuple[str, ...]] = ()
-    """Modules that the fork server of a run imports for it."""
+    """Modules that the fork server of a run preloads."""
 
     @property
     @abstractmethod
     def member(self) -> MemberEnd:
-        """The members' end."""
+        """Member's end."""
 
     @property
     @abstractmethod
     def server(self) -> ServerEnd:
-        """The server's end."""
+        """Server's end."""
 
     def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
-        """Vectors that pass one member's connection in a step of a sum of so many members, at most."""
+        """Return the most vectors over one member's connection in a step of a sum of this many members."""
         return 1 if step == "training" else 0
 
     def checking(self, _deadlines: scenario.Deadlines) -> float:
-        """Seconds that steps between shares and inputs may take."""
+        """Return the seconds that steps between shares and inputs may take."""
         return 0.0
 
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], _alive: Collection[int]
     ) -> bytes:
-        """Return what receipts of a sum state of lists, for whoever verifies that it is about these.
+        """Return the digest of lists that receipts of a sum state.
 
         Args:
-            setup: of the attempt.
+            setup: attempt.
             key_list: digest of the list of adverts.
-            sharers: numbers of the members between whom masks or shares exist.
+            sharers: numbers of the members that share masks or shares.
             _alive: numbers of the members whose updates the sum holds.
         """
         return setup.lists_digest(key_list, sharers)
 
     def check_run(self) -> None:
-        """Refuse to run, other than to simulate, what protects nobody.
+        """Check that this kind protects updates, as a run outside simulation requires.
 
         Raises:
             ConfigError: it hides nothing.
@@ -374,15 +374,15 @@ class SecureSum(ABC):
             )
 
     def check_machine(self) -> None:
-        """Refuse to compute sums on a machine that lacks what they need, before any process starts.
+        """Check, before any process starts, that this machine can compute sums of this kind.
 
         Raises:
-            ConfigError: what is missing.
+            ConfigError: a requirement is missing.
         """
         return
 
     def prepare(self) -> SecureSum:
-        """Return the kind with what its members compute with, loaded.
+        """Return the kind with the code for its members loaded.
 
         Raises:
             ConfigError: as :meth:`check_machine`.
@@ -400,7 +400,7 @@ class SecureSum(ABC):
         """Answer the server's request for one attempt as the dealer.
 
         Raises:
-            PeerError: the request is not one that honest members' adverts make.
+            PeerError: the request does not follow from honest members' adverts.
             UsageError: the kind has no dealer.
         """
         raise UsageError(f"cannot deal triples for {tuple(place)}: this kind of secure sum has no dealer")
@@ -410,10 +410,10 @@ PhaseT = TypeVar("PhaseT")
 
 
 def own(phase: object, kind: type[PhaseT]) -> PhaseT:
-    """Return a phase as one of the kind that made it.
+    """Return a phase as the type of the caller's kind.
 
     Raises:
-        UsageError: another kind has made it.
+        UsageError: the phase is of another kind.
     """
     if not isinstance(phase, kind):
         raise UsageError(
@@ -424,5 +424,5 @@ def own(phase: object, kind: type[PhaseT]) -> PhaseT:
 
 
 def out_of_turn(sender: PartyId, what: str, phase: ServerPhase) -> PeerError:
-    """The refusal of a message that the server's phase does not wait for."""
+    """Return the error for a message that the server's phase does not expect."""
     return PeerError(sender, f"sends {what} at the wrong time in {phase.setup.describe()}")

@@ -1,17 +1,16 @@
-"""Noise that can be taken out of a sum again: as much as dropouts have not made necessary.
+"""Noise that can be subtracted from a sum again, as far as dropouts did not make it necessary.
 
-If fewer members survive, each of them has to carry more of the noise. So each adds components for all
-dropouts that are tolerated, from secrets that it shares with the others like its self-mask seed, and the
-survivors release what gives away exactly those components that the certified survivor set makes superfluous
-(docs/protocol.md, "Noise that dropouts do not change").
+With fewer survivors, each must carry more of the noise. So each member adds components for all tolerated
+dropouts, from secrets that it shares like its self-mask seed. Survivors release the secrets of exactly the
+components that the certified survivor set makes superfluous (docs/protocol.md, "Noise that dropouts do not
+change").
 
-Component k, from 1 to T, is needed if k members or more have dropped out. The secrets are a chain: each gives
-the next ones, none gives an earlier one. So one secret, the one numbered by the dropouts, gives all
-superfluous components and no needed one.
+Component k, from 1 to T, is needed if k members or more have dropped out. The secrets form a one-way chain.
+So one secret, numbered by the dropouts, gives all superfluous components and no needed one.
 
-Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has a seed of its own.
+Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has its own seed.
 
-The store of masked inputs at the server between arrival and freeze: a port, and its simple form.
+Also the server's store of masked inputs between arrival and freeze.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,17 +27,17 @@ from securefl.base.ids import Instance
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The removable noise of a run, the same at all members of all clusters."""
+    """Removable noise of a run, the same for all members of all clusters."""
 
     planned: int
-    """Members of the largest cluster that is planned; those that a smaller one lacks count as dropouts."""
+    """Members of the largest planned cluster; those that a smaller one lacks count as dropouts."""
     components: int
-    """T: dropouts that are tolerated."""
+    """T: tolerated dropouts."""
     expand: Callable[[int, bytes], Ring] = field(repr=False, compare=False)
-    """Component's number from 1 and its key of 32 bytes, used for nothing else, to ring words, shape (d,)."""
+    """Function of a component's number from 1 and its single-use 32-byte key to ring words, shape (d,)."""
 
     def __post_init__(self) -> None:
-        """Refuse what can only be our own mistake."""
+        """Check for programming errors."""
         if not 0 <= self.components <= min(scenario.MAX_COMPONENTS, self.planned - 1):
             raise UsageError(
                 f"components must be from 0 to {min(scenario.MAX_COMPONENTS, self.planned - 1)} in a"
@@ -46,7 +45,7 @@ class Removable:
             )
 
     def dropouts(self, survivors: int) -> int:
-        """The number of planned members missing from a sum of ``survivors``; 0 if it has more.
+        """Return the number of planned members missing from a sum of ``survivors``; 0 if it has more.
 
         Raises:
             UsageError: more dropouts than are tolerated.
@@ -66,7 +65,7 @@ def noise_secret(entropy: Entropy) -> bytes:
 
 
 def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
-    """``count`` secrets of 32 bytes, beginning with ``first``; each follows from the one before it."""
+    """Return ``count`` secrets of 32 bytes, beginning with ``first``, each derived from the previous one."""
     chain = [first][:count]
     while len(chain) < count:
         chain.append(crypto.derive_key(chain[-1], "noise chain", b""))
@@ -76,12 +75,12 @@ def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
 def components_from(
     removable: Removable, instance: Instance, owner: int, secret: bytes, number: int
 ) -> Iterator[Ring]:
-    """Yield what ``secret``, the owner's one numbered ``number`` (from 0), gives: the components after it.
+    """Yield the components that follow from ``secret``, the owner's secret ``number`` (from 0).
 
     Args:
-        removable: of the cluster.
-        instance: the attempt; equal secrets of two attempts would give unrelated noise.
-        owner: whose noise it is.
+        removable: noise of the cluster.
+        instance: attempt; equal secrets of two attempts would give unrelated noise.
+        owner: member whose noise it is.
         secret: 32 bytes.
         number: 0 gives all components.
     """
@@ -91,10 +90,10 @@ def components_from(
 
 
 class VectorStore(Protocol):
-    """Keeps wire vectors under handles. Masked inputs are uniform bytes: storing them discloses nothing."""
+    """Store of wire vectors under handles. Masked inputs are uniform bytes: storing them discloses nothing."""
 
     def put(self, vector: bytes) -> int:
-        """Keep ``vector`` and return its handle."""
+        """Store ``vector`` and return its handle."""
         ...
 
     def get(self, handle: int) -> bytes | memoryview:
@@ -102,19 +101,19 @@ class VectorStore(Protocol):
         ...
 
     def discard_all(self) -> None:
-        """Forget everything: the round is over."""
+        """Delete all vectors at the end of a round."""
         ...
 
 
 class MemoryStore:
-    """A ``VectorStore`` in memory."""
+    """``VectorStore`` in memory."""
 
     def __init__(self) -> None:
         self._vectors: dict[int, bytes] = {}
         self._next = 0
 
     def put(self, vector: bytes) -> int:
-        """Keep ``vector`` and return its handle."""
+        """Store ``vector`` and return its handle."""
         self._next += 1
         self._vectors[self._next] = vector
         return self._next
@@ -124,5 +123,5 @@ class MemoryStore:
         return self._vectors[handle]
 
     def discard_all(self) -> None:
-        """Forget everything."""
+        """Delete all vectors."""
         self._vectors.clear()

@@ -1,4 +1,4 @@
-"""Repeating the opening of a sum from what the server publishes, for members that verify it (ADR 0044)."""
+"""Verification of an opened sum by repeating it from the server's proof (ADR 0044)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ from securefl.protocol.secure_sum.setup import Setup
 
 @dataclass(frozen=True, slots=True)
 class Repeatable:
-    """What a member knows of its cluster's sum before it opens. It holds no secret."""
+    """A member's knowledge of its cluster's sum before it opens, without secrets."""
 
     setup: Setup
     lists_digest: bytes
-    """What all receipts state of lists."""
+    """Digest of lists in all receipts."""
     sharers: frozenset[int]
-    """Members between whom masks or shares exist."""
+    """Members that share masks or shares."""
     alive: tuple[int, ...]
     """Members whose updates the sum holds, ascending."""
     added: tuple[int, ...]
-    """Members whose vectors it adds up, ascending."""
+    """Members whose vectors are added, ascending."""
 
 
 def repeatable(sent: port.InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
-    """Return what a member that has submitted keeps of a sum, to verify it later."""
+    """Return a submitted member's knowledge of a sum, for later verification."""
     setup, added = sent.setup, sent.summed_members(survivors)
     alive = tuple(i for i in sorted(sent.sharers) if setup.members[i] in survivors)
     sharers = frozenset(added) if setup.everyone else sent.sharers
@@ -44,26 +44,26 @@ def repeatable_from(
     proof: messages.OpeningProof,
     roster: crypto.Roster,
 ) -> Repeatable:
-    """Return what a member knows of its cluster's sum, from the proof alone: for whoever audits it later.
+    """Return a member's knowledge of its cluster's sum from the proof alone, for a later audit.
 
-    It holds if it is what the certified commitment is over, which :func:`repeat_opening` checks.
+    It holds if the certified commitment covers it, which :func:`repeat_opening` checks.
 
     Args:
-        sums: the run's kind.
-        setup: of the attempt that counts.
-        survivors: as certified.
-        proof: from the server.
-        roster: of the run.
+        sums: kind of the run.
+        setup: attempt that counts.
+        survivors: certified survivors.
+        proof: proof from the server.
+        roster: roster of the run.
 
     Raises:
-        PeerError: the proof's adverts and receipts are of no such sum.
+        PeerError: the proof's adverts and receipts do not match.
     """
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
     said = [wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts]
     added = tuple(sorted({setup.index(one.sender) for one in said}))
     lists = {one.message.lists_digest for one in said if isinstance(one.message, messages.VectorReceipt)}
     absent = sorted(set(adverts).difference(added))
-    # Who has advertised and sent no vector may have shared masks, or not: receipts say which.
+    # Receipts decide whether a member that advertised but sent no vector had shared masks.
     for shared in (some for size in range(len(absent), -1, -1) for some in combinations(absent, size)):
         sharers = frozenset((*added, *shared))
         alive = tuple(i for i in sorted(sharers) if setup.members[i] in survivors)
@@ -74,7 +74,7 @@ def repeatable_from(
 
 @dataclass(frozen=True, slots=True)
 class ProvenVectors:
-    """The vectors of a proof, read once."""
+    """Vectors of a proof, parsed once."""
 
     views: Mapping[int, memoryview] = field(repr=False)
     """Ring words in little endian, by member number."""
@@ -82,10 +82,10 @@ class ProvenVectors:
 
 
 def proven_vectors(known: Repeatable, raw: bytes) -> ProvenVectors:
-    """Part the vectors of a proof, and hash each of them.
+    """Split the vectors of a proof, and hash each of them.
 
     Raises:
-        PeerError: they are not one of the right length for each member whose vector the sum adds up.
+        PeerError: not one vector of the right length for each added member.
     """
     setup = known.setup
     size = setup.length * setup.ring_bits // 8
@@ -105,15 +105,15 @@ def opening_contents(
     frames: tuple[Sequence[bytes], Sequence[bytes]],
     vectors: Mapping[int, bytes],
 ) -> bytes:
-    """Return the digest of all that an opening is proven with; the server signs it.
+    """Return the digest, signed by the server, of all contents of an opening's proof.
 
-    It also names what a verifier knows by itself, so that whoever was not there need not be told by anybody.
+    It includes the verifier's own knowledge, so that an auditor needs no other source.
 
     Args:
-        setup: of the attempt that counts.
-        sharers: members between whom masks or shares exist.
-        plain: the encoded ``Opened``, before it is sealed: its seeds are random, nobody guesses it.
-        frames: adverts and receipts, as signed.
+        setup: attempt that counts.
+        sharers: members that share masks or shares.
+        plain: encoded ``Opened`` before sealing; its random seeds prevent guessing.
+        frames: signed adverts and receipts.
         vectors: digests of the vectors, by member number.
     """
     adverts, receipts = frames
@@ -141,20 +141,20 @@ def repeat_opening(
     vectors: ProvenVectors,
     roster: crypto.Roster,
 ) -> Ring:
-    """Return the ring sum, shape (d,), that follows from what was fixed before anything opened.
+    """Return the ring sum, shape (d,), that follows from the values fixed before opening.
 
     Args:
-        sums: the run's kind.
-        known: of this member's cluster.
-        commitment: of its sum, as certified.
-        proof: from the server.
-        opened: what was sealed in it.
-        vectors: of the proof.
-        roster: of the run.
+        sums: kind of the run.
+        known: knowledge of this member's cluster.
+        commitment: certified commitment to its sum.
+        proof: proof from the server.
+        opened: sealed part of the proof.
+        vectors: vectors of the proof.
+        roster: roster of the run.
 
     Raises:
-        PeerError: something else than was fixed, or not all of it. All of it is the server's fault: one that
-            got a secret that its member has not advertised has no sum to prove.
+        PeerError: values differ from the fixed ones or are missing. The server is always at fault: with a
+            secret that contradicts an advert it has no sum to prove.
     """
     setup = known.setup
     try:
@@ -195,7 +195,7 @@ def _repeat_sum(
 def _stated_digests(
     known: Repeatable, proof: messages.OpeningProof, roster: crypto.Roster
 ) -> dict[int, bytes]:
-    """What receipts state of the vectors, by member."""
+    """Return the vector digests stated in receipts, by member."""
     setup, inputs = known.setup, dict[int, bytes]()
     for frame in proof.receipts:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)

@@ -1,4 +1,4 @@
-"""The setup of one attempt of one secure sum, and the contexts that its keys are bound to."""
+"""Setup of one attempt of one secure sum, and the contexts that its keys are bound to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from securefl.protocol.secure_sum.removal import Removable
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One attempt, as every honest member and the server know it. Members are numbered as sorted."""
+    """One attempt as known to honest members and the server. Members are numbered in sorted order."""
 
     instance: Instance
     members: tuple[PartyId, ...]
@@ -20,19 +20,19 @@ class Setup:
     """t: members whose shares open the sum."""
     min_survivors: int
     binding: bytes
-    """Hash of assignment, model and configuration; whoever was told another one gets unrelated masks."""
+    """Hash of assignment, model and configuration. A party with another view gets unrelated masks."""
     length: int
     """d: words of the vector."""
     ring_bits: int
     removable: Removable | None = None
-    """Noise that the released shares take out of the sum again, where there is such."""
+    """Noise that released shares subtract from the sum again, if any."""
     everyone: bool = False
-    """Whether all members on the key list are needed to open, not any ``threshold``."""
+    """True if opening needs all members on the key list, not any ``threshold``."""
     verified: bool = False
-    """Whether receipts state digests of the masked vectors, so that others can repeat the opening."""
+    """True if receipts state digests of the masked vectors, so that others can repeat the opening."""
 
     def __post_init__(self) -> None:
-        """Refuse what can only be our own mistake: the loader has proved feasibility."""
+        """Check for programming errors; the loader has checked feasibility."""
         if list(self.members) != sorted(set(self.members)):
             raise UsageError("members of a sum must be sorted and distinct")
         if not 1 <= self.threshold <= self.min_survivors <= len(self.members):
@@ -48,17 +48,17 @@ class Setup:
             )
 
     def releases_needed(self, survivors: int) -> int:
-        """Return how many members have to release what they hold, to open a sum of so many."""
+        """Return how many members must release to open a sum of ``survivors``."""
         return survivors if self.everyone else self.threshold
 
     @property
     def components(self) -> int:
-        """Removable components of each member's noise."""
+        """Number of removable components of each member's noise."""
         return 0 if self.removable is None else self.removable.components
 
     @property
     def place(self) -> kernel.Place:
-        """The place of this attempt's messages."""
+        """Place of this attempt's messages."""
         i = self.instance
         return kernel.Place(i.round, i.reclustering, i.cluster, i.attempt)
 
@@ -75,11 +75,11 @@ class Setup:
 
     @property
     def certain(self) -> int:
-        """Removable components that no sum of these members can do without: it has too few of them."""
+        """Number of removable components that always stay: the cluster is smaller than planned."""
         return 0 if self.removable is None else self.removable.dropouts(len(self.members))
 
     def superfluous(self, survivors: int) -> tuple[int, ...]:
-        """Return the number of the noise secret that such a sum lets go of; none if all noise is needed.
+        """Return the number of the noise secret to release, as a tuple; empty if all noise is needed.
 
         Raises:
             UsageError: more dropouts than the noise was planned for.
@@ -90,15 +90,15 @@ class Setup:
         return (missing,) if missing < self.removable.components else ()
 
     def describe(self) -> str:
-        """Name the instance for people."""
+        """Return a readable name of the instance."""
         i = self.instance
         return f"round {i.round} reclustering {i.reclustering} cluster {i.cluster} attempt {i.attempt}"
 
     def share_digester(self) -> Callable[[int, int, str, bytes], bytes]:
         """Return f(owner, holder, kind, share), the published digest of a share.
 
-        The server computes one for each two members twice; a function that keeps what they have in common
-        makes that four times as fast.
+        The server computes one per pair of members twice; caching the common context makes this four times as
+        fast.
         """
         context = crypto.digest_with("share context", *self.instance, more=3)
 
@@ -108,11 +108,11 @@ class Setup:
         return finish
 
     def keys_context(self, key_list: bytes) -> bytes:
-        """Return what every agreed key of the attempt is bound to, given the digest of the key list."""
+        """Return the context that binds all agreed keys of the attempt, given the digest of the key list."""
         return crypto.digest("keys context", *self.instance, self.binding, key_list)
 
     def lists_digest(self, key_list: bytes, sharers: frozenset[int]) -> bytes:
-        """Return what a receipt states: the key list, and with whom the masks are shared."""
+        """Return the digest that a receipt states: of the key list and the sharers."""
         return crypto.digest("lists", self.keys_context(key_list), *sorted(sharers))
 
     def seed_digest(self, owner: int, seed: bytes) -> bytes:
@@ -133,15 +133,15 @@ def key_list_digest(frames: dict[int, bytes]) -> bytes:
 
 
 def share_kinds(components: int) -> tuple[str, ...]:
-    """Return what a member's shares are of, in the order of their digests."""
+    """Return the kinds of a member's shares, in the order of their digests."""
     return "seed", "key", *(f"noise {number}" for number in range(components))
 
 
 def share_leaf(*digests: bytes) -> bytes:
-    """Return a member's leaf in the owner's hash tree of shares: the digests of its shares."""
+    """Return a holder's leaf in the owner's hash tree of shares."""
     return b"".join(digests)
 
 
 def self_mask_key(seed: bytes, context: bytes) -> bytes:
-    """Return the stream key of what hides a member's input until its seed is released."""
+    """Return the stream key that masks a member's input until its seed is released."""
     return crypto.derive_key(seed, "self mask", context)

@@ -1,11 +1,11 @@
-"""A member's half of the pairwise-mask secure sum (Bonawitz et al. 2017, double masking), one attempt.
+"""Member's part of one attempt of a pairwise-mask sum (Bonawitz et al. 2017, double masking).
 
-Each function takes the phase in which its message is due and returns the next one; a wrong message raises
-``PeerError`` and nothing has changed. A phase holds no secret that a later one does not need::
+Each function takes the phase in which its message is due and returns the next one. A wrong message raises
+``PeerError`` and changes nothing. A phase holds no secret that a later one does not need::
 
     advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
 
-In the data flow: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
+Data flow: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,14 +26,14 @@ from securefl.protocol.secure_sum.setup import Setup, self_mask_key, share_kinds
 
 @dataclass(frozen=True, slots=True)
 class DealtShares:
-    """One member's secrets as shares."""
+    """Shares of one member's secrets."""
 
     shares: tuple[messages.SharePair, ...] = field(repr=False)
-    """By holder."""
+    """Shares by holder."""
     digests: tuple[tuple[bytes, ...], ...]
-    """By holder, of each share, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
+    """Share digests by holder, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
     root: bytes
-    """Of the hash tree over the digests: pins them all."""
+    """Root of the hash tree over the digests: commits to all."""
 
 
 def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> DealtShares:
@@ -66,9 +66,9 @@ def is_dealt(
     root: bytes,
     digest: Callable[[int, int, str, bytes], bytes],
 ) -> bool:
-    """Whether ``pair`` holds the shares that ``owner`` has pinned by ``root`` for ``holder``.
+    """Return True if ``pair`` holds the shares for ``holder`` to which ``owner`` committed by ``root``.
 
-    ``digest`` is ``setup.share_digester()``, made once for many.
+    ``digest`` is ``setup.share_digester()``, reused over calls.
     """
     kinds = share_kinds(setup.components)
     shares = (pair.seed_share, pair.key_share, *pair.noise_shares)
@@ -81,12 +81,12 @@ def is_dealt(
 
 
 class BadBoxError(PeerError):
-    """A member's box does not hold what the member advertised (or the server altered it)."""
+    """Box that does not match its sealer's advert, or that the server altered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Keys drawn and advertised; waiting for the key list."""
+    """Phase that waits for the key list."""
 
     setup: Setup
     me: int
@@ -94,21 +94,21 @@ class Advertised:
     box: crypto.KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
-    """The first secret of removable noise; empty where there is none."""
+    """First secret of removable noise; empty without any."""
     dealt: DealtShares
-    """My secrets, as the others get them."""
+    """Own secrets as shares for the others."""
     advert: messages.KeyAdvert
 
 
 @dataclass(frozen=True, slots=True)
 class Boxed:
-    """Shares sealed and sent; waiting for the boxes of the others."""
+    """Phase that waits for the boxes of the others."""
 
     setup: Setup
     me: int
     mask: crypto.KeyPair = field(repr=False)
     openers: Mapping[int, bytes] = field(repr=False)
-    """By sealer: the keys of the boxes that are sealed to me."""
+    """Keys of the boxes sealed to this member, by sealer."""
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     own: messages.SharePair = field(repr=False)
@@ -118,7 +118,7 @@ class Boxed:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """All masks are known; waiting for the update."""
+    """Phase with all masks that waits for the update."""
 
     setup: Setup
     me: int
@@ -126,28 +126,28 @@ class Ready:
     """Keys of the self mask and of the pairwise masks, with their signs."""
     noise: bytes = field(repr=False)
     held: Mapping[int, messages.SharePair] = field(repr=False)
-    """By owner: the shares that I hold for others (and my own)."""
+    """Shares of others (and its own) that this member holds, by owner."""
     lists_digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The masked input is out. Only the shares held for others remain."""
+    """Phase after the masked input is sent. Only the shares held for others remain."""
 
     setup: Setup
     me: int
     held: Mapping[int, messages.SharePair] = field(repr=False)
     lists_digest: bytes
     input_digest: bytes = b""
-    """Of the masked input, where sums are verified."""
+    """Digest of the masked input if sums are verified."""
 
     @property
     def sharers(self) -> frozenset[int]:
-        """Numbers of the members that masks are shared with, its own included."""
+        """Numbers of the members that share masks, including itself."""
         return frozenset(self.held)
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Members whose vectors the sum adds up: those that survive."""
+        """Return the numbers of the surviving sharers, ascending."""
         return tuple(i for i in sorted(self.held) if self.setup.members[i] in survivors)
 
 
@@ -179,7 +179,7 @@ def on_key_list(
     """Check the relayed adverts and seal each listed member its shares (step 4).
 
     Raises:
-        PeerError: the list is not what honest members would have signed, or this member's advert is missing.
+        PeerError: honest members would not have signed the list, or this member's advert is missing.
     """
     setup = phase.setup
     adverts, key_list = read_key_list(setup, message.adverts, roster)
@@ -205,7 +205,7 @@ def on_box_list(phase: Boxed, message: messages.BoxList) -> Ready:
 
     Raises:
         BadBoxError: a box does not open or does not hold the advertised shares; complain about its culprit.
-        PeerError: the list itself is impossible.
+        PeerError: the list itself is invalid.
     """
     setup, context = phase.setup, phase.setup.keys_context(phase.key_list)
     boxes = dict(message.boxes)
@@ -231,10 +231,9 @@ def on_box_list(phase: Boxed, message: messages.BoxList) -> Ready:
 def mask(
     phase: Ready, encoded: Ring, without: int = 0
 ) -> tuple[Submitted, messages.MaskedInput, messages.Receipt]:
-    """Hide an encoded update (ring words, shape (d,)) under all masks and all removable noise.
+    """Mask an encoded update (ring words, shape (d,), not changed) and add all removable noise.
 
-    ``encoded`` is not changed. ``without``: components of the noise that are left out, the first ones; 0
-    unless the member deviates.
+    ``without``: number of first noise components to leave out; 0 unless the member deviates.
     """
     setup = phase.setup
     expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))
@@ -250,9 +249,9 @@ def mask(
 
 
 def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceShares:
-    """Return, per member, the share of its seed (survivor) or of its mask key (dropped), never both.
+    """Return, per member, the share of its seed (survivor) or of its mask key (dropout), never both.
 
-    Of each survivor also the share of the secret of the noise that so many survivors do not need.
+    For each survivor also the share of the secret of superfluous noise.
 
     The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
 
@@ -302,7 +301,7 @@ def pairwise_sign(me: int, other: int) -> crypto.Sign:
 def _box_keys(
     phase: Advertised, other: int, advert: messages.KeyAdvert, context: bytes
 ) -> tuple[bytes, bytes]:
-    """Return the keys of the box to and of the box from another member: one agreement, two directions."""
+    """Return the keys of the boxes to and from another member: one agreement, two directions."""
     to, back = f"share box {phase.me} to {other}", f"share box {other} to {phase.me}"
     try:
         sealer, opener = phase.box.agree(advert.box_key, context, to, back)

@@ -1,4 +1,4 @@
-"""Pairwise masks behind the port."""
+"""Pairwise masks as a kind of secure sum."""
 
 from collections.abc import Collection, Mapping
 from typing import ClassVar
@@ -59,7 +59,7 @@ class Masking(port.SecureSum):
 
 
 def sums_of(_scenario: scenario.Scenario, _length: int) -> Masking:
-    """Return the kind; it needs to know nothing."""
+    """Return the kind."""
     return Masking()
 
 

@@ -1,4 +1,4 @@
-"""Opening one cluster sum from released shares (protocol.md, step 10; data flow, steps 9 and 10)."""
+"""Opening of one cluster sum from released shares (protocol.md, step 10; data flow, steps 9 and 10)."""
 
 from collections.abc import Mapping
 
@@ -46,11 +46,11 @@ def check_release(
 def recover_secrets(
     phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
 ) -> evidence.OpenedSecrets:
-    """Return the secrets that the released shares make; ``releases`` holds only what was checked.
+    """Return the secrets that the released shares form; ``releases`` must be checked.
 
     Raises:
         UsageError: fewer releases than the threshold, or fewer survivors than ``min_survivors``.
-        PeerError: a member had shared what is no secret.
+        PeerError: a member's shares form no secret.
     """
     setup, alive = phase.setup, phase.alive(survivors)
     if len(alive) < setup.min_survivors:
@@ -98,10 +98,10 @@ def _of_kind(release: messages.InstanceShares, kind: int) -> tuple[tuple[int, by
 
 
 def unmask(total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-    """Make the sum of masked vectors, shape (d,), that of the survivors' encoded updates, in place.
+    """Turn the sum of masked vectors, shape (d,), into the sum of the survivors' encoded updates, in place.
 
     Raises:
-        PeerError: a secret is another one than its member advertised.
+        PeerError: a secret differs from its member's advert.
     """
     crypto.add_masks(total, _terms(fixed, secrets))
     evidence.remove_noise(total, fixed, secrets)

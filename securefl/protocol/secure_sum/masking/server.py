@@ -1,12 +1,11 @@
-"""The server's half of the pairwise-mask secure sum, one attempt, up to the freeze.
+"""Server's part of one attempt of a pairwise-mask sum, up to the freeze.
 
 ::
 
     CollectingKeys -> CollectingBoxes -> MaskedInputs        (-> Lost, from each)
 
-``on_*`` takes one member's message; ``close_*`` ends a step with whoever has answered. Nothing here learns an
-update: masked inputs are uniform until :mod:`securefl.protocol.secure_sum.masking.opening` gets the released
-shares.
+``on_*`` processes one member's message; ``close_*`` ends a step with the answers so far. Masked inputs are
+uniform until :mod:`securefl.protocol.secure_sum.masking.opening` gets the released shares.
 """
 
 from collections.abc import Mapping
@@ -22,13 +21,13 @@ from securefl.protocol.secure_sum.setup import Setup, share_leaf
 
 @dataclass(frozen=True, slots=True)
 class CollectingBoxes:
-    """The key list is out; waiting for the listed members' share boxes."""
+    """Phase that waits for the listed members' share boxes."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """The adverts, as signed."""
+    """Signed adverts."""
     boxes: Mapping[int, messages.ShareBoxes] = field(default_factory=dict)
 
     @property
@@ -39,17 +38,17 @@ class CollectingBoxes:
 
 @dataclass(frozen=True, slots=True)
 class MaskedInputs(CollectingInputs):
-    """The box lists are out; waiting for masked inputs and receipts of the sharing members."""
+    """Phase that waits for masked inputs and receipts of the sharing members."""
 
     share_digests: Mapping[int, tuple[tuple[bytes, ...], ...]] = field(kw_only=True, repr=False)
-    """By owner (exactly the sharing members), by holder."""
+    """Share digests by owner (exactly the sharing members) and holder."""
 
 
 InstancePhase = CollectingKeys | CollectingBoxes | MaskedInputs | Lost
 
 
 def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, messages.KeyList | None]:
-    """End the key step; the list goes to the members that are on it."""
+    """End the key step; the list goes to its members."""
     found = end_key_step(phase)
     if isinstance(found, Lost):
         return found, None
@@ -58,10 +57,10 @@ def close_keys(phase: CollectingKeys) -> tuple[CollectingBoxes | Lost, messages.
 
 
 def on_boxes(phase: CollectingBoxes, sender: PartyId, message: messages.ShareBoxes) -> CollectingBoxes:
-    """Take one member's boxes.
+    """Add one member's boxes.
 
     Raises:
-        PeerError: not listed, a second time, boxes for the wrong members, or digests that are not advertised.
+        PeerError: not listed, repeated, boxes for the wrong members, or digests that differ from the advert.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.adverts or index in phase.boxes:
@@ -77,7 +76,7 @@ def on_boxes(phase: CollectingBoxes, sender: PartyId, message: messages.ShareBox
 
 
 def close_boxes(phase: CollectingBoxes) -> tuple[MaskedInputs | Lost, dict[PartyId, messages.BoxList]]:
-    """End the share step; every member that sealed boxes gets those sealed to it."""
+    """End the share step: return the next phase and each sharing member's box list."""
     setup = phase.setup
     if len(phase.boxes) < setup.min_survivors:
         return Lost(setup, f"only {text.count(len(phase.boxes), 'member')} shared secrets"), {}

@@ -1,6 +1,6 @@
-"""Plain sums behind the port, for simulations and tests only: the server reads every update.
+"""Plain sums, for simulations and tests only: the server reads every update.
 
-A sum opens as a masked one does: whoever has submitted is in it, and ``threshold`` members have to release.
+They open like masked sums: all submitted updates are included, and ``threshold`` members must release.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,11 +28,11 @@ from securefl.protocol.secure_sum.collecting import (
 from securefl.protocol.secure_sum.setup import Setup
 
 NOTHING: Final = bytes(32)
-"""What a member releases where there is no noise to take out."""
+"""Release without noise to remove."""
 
 
 class PlainSums(port.SecureSum):
-    """Sums whose parts anybody reads who sees them."""
+    """Unprotected sums: every observer can read their parts."""
 
     simulated_only: ClassVar[bool] = True
 
@@ -48,23 +48,23 @@ class PlainSums(port.SecureSum):
 
 
 def sums_of(_scenario: scenario.Scenario, _length: int) -> PlainSums:
-    """Return the kind; it needs to know nothing."""
+    """Return the kind."""
     return PlainSums()
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Said that it takes part; waiting for the list of all who do."""
+    """Phase that waits for the member list."""
 
     setup: Setup
     me: int
     noise: bytes = field(repr=False)
-    """The first secret of removable noise; empty where there is none."""
+    """First secret of removable noise; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Knows who takes part; waiting for the update, and then for the freeze."""
+    """Phase with the known members: before and after sending the update."""
 
     setup: Setup
     me: int
@@ -75,7 +75,7 @@ class Among:
     input_digest: bytes = b""
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Members whose vectors the sum adds up: those that survive."""
+        """Return the numbers of the surviving members, ascending."""
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
 
@@ -84,7 +84,7 @@ class _Member(port.MemberEnd):
         self, setup: Setup, me: PartyId, _weights: Mapping[PartyId, float], entropy: Entropy
     ) -> tuple[port.MemberPhase, messages.KeyAdvert]:
         index, noise = setup.index(me), removal.noise_secret(entropy) if setup.components else b""
-        # Nobody agrees on anything by these keys: they only have to differ.
+        # No keys are agreed: these only have to differ.
         mask, box = (crypto.digest("plain", name, *setup.instance, index) for name in ("mask key", "box key"))
         secrets = removal.secret_chain(noise, setup.components)
         digests = tuple(setup.noise_digest(index, n, secret) for n, secret in enumerate(secrets))
