@@ -28,5 +28,5 @@ def test_exhibits_that_do_not_fit_are_refused() -> None:
         Table(title="t", columns=("a", "b"), rows=(("1",),))
     with pytest.raises(UsageError, match="found 1 and 0"):
         Curve(label="c", x=(1.0,), y=())
-    with pytest.raises(UsageError, match="do not fit"):
+    with pytest.raises(UsageError, match="one row per row title"):
         AuditHeatMap(title="h", row_name="", column_name="", rows=("a",), columns=("b",), values=((),))
