@@ -31,7 +31,7 @@ WINGS = ("cli", "lab", "runtime", "training", "protocol", "methods", "scenario",
 WHOLE = ("cli", "scenario")
 """Wings that are one unit."""
 SHARED = {
-    **dict.fromkeys(("Advertised", "Ended", "Revealed", "Step", "Submitted"), "phases"),
+    **dict.fromkeys(("Advertised", "Ended", "Step", "Submitted"), "phases"),
     "SecureSum": "table and port",
 }
 """Class names that may stand twice. Phases of several machines (client, member, party, server, dealer) are
