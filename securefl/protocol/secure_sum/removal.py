@@ -90,7 +90,7 @@ def components_from(
 
 
 class VectorStore(Protocol):
-    """Store of wire vectors under handles. Masked inputs are uniform bytes: storing one is harmless."""
+    """Store of wire vectors by handle. Masked inputs are uniform bytes, which disclose nothing."""
 
     def put(self, vector: bytes) -> int:
         """Store ``vector`` and return its handle."""

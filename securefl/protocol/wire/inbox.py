@@ -28,8 +28,7 @@ from securefl.protocol.wire.codec import decode
 REMEMBERED = 16_384
 """Most remembered frames per session; messages as old as forgotten ones are rejected as stale."""
 RECENT = 64
-"""Frames remembered of any round: more than a broker has in flight, all of which it resends after a
-reconnect."""
+"""Frames remembered of any round: more than a broker has in flight, and so resends after a reconnect."""
 MAX_SESSIONS = 64
 """Most remembered earlier sessions of one process; beyond, the first are forgotten."""
 _WHO_ASKS = f"{SERVER} asks"

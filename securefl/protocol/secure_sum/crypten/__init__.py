@@ -1,1 +1,1 @@
-"""The CrypTen secure sum, and validation of updates under MPC before they count."""
+"""CrypTen secure sum, and its use by validated sums."""

@@ -1,9 +1,8 @@
-"""CrypTen's communicator over messages that somebody else carries.
+"""CrypTen's communicator over messages carried by the protocol.
 
-CrypTen computes as a program that sends, and waits where it receives. Here sending fills an outbox, and
-waiting calls ``wait``, which gives the processor to whoever carries messages
-(:mod:`securefl.protocol.secure_sum.crypten.session`). Payloads are little-endian words of 64 bits and nothing
-else: no pickle, so CrypTen's ``*_obj`` calls are refused.
+CrypTen programs block where they receive. Here sending fills an outbox, and waiting calls ``wait``, which
+yields to the machine that carries messages (:mod:`securefl.protocol.secure_sum.crypten.session`). Payloads
+are little-endian 64-bit words; CrypTen's ``*_obj`` calls, which use pickle, are rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["MAX_AHEAD", "Communicator", "Incoming", "Mailbox", "Outgoing"]
 
 
 class Mailbox:
-    """Messages that have come and were not read, by sender and number, and those that are to go out."""
+    """Received, unread messages by sender and number, and outgoing ones."""
 
     def __init__(self, names: Sequence[PartyId], rank: int) -> None:
         self.names = tuple(names)
@@ -34,10 +33,10 @@ class Mailbox:
         self._waiting: dict[tuple[int, int], bytes] = {}
 
     def deliver(self, messages: Iterable[Incoming]) -> None:
-        """Keep messages until the computation asks for them: all of them, or none.
+        """Store messages until the computation reads them: all of them, or none.
 
         Raises:
-            PeerError: one is from no other member, was here, or is far ahead.
+            PeerError: one is not from another member, is a repetition, or is far ahead.
         """
         new: dict[tuple[int, int], bytes] = {}
         for message in messages:
@@ -64,20 +63,20 @@ class Mailbox:
         self._sent[to] += 1
 
     def take(self, sender: int) -> bytes | None:
-        """Return the next message of ``sender``, None as long as it has not come."""
+        """Return the next message of ``sender``, or None if it has not arrived."""
         payload = self._waiting.pop((sender, self._read[sender]), None)
         if payload is not None:
             self._read[sender] += 1
         return payload
 
     def drain(self) -> tuple[Outgoing, ...]:
-        """Empty the outbox."""
+        """Empty and return the outbox."""
         out, self.outbox = tuple(self.outbox), []
         return out
 
 
 class Communicator:
-    """The communicator that CrypTen calls. Ranks are member numbers."""
+    """Communicator that CrypTen calls. Ranks are member numbers."""
 
     BYTES_PER_ELEMENT = 8
 
@@ -97,7 +96,7 @@ class Communicator:
         return self._box.rank
 
     def set_name(self, name: str) -> None:
-        """Take another name for CrypTen's own use."""
+        """Set the name for CrypTen's own use."""
         self._name = PartyId(name)
 
     def get_name(self) -> str:
@@ -110,7 +109,7 @@ class Communicator:
         return Sent()
 
     def irecv(self, tensor: Any, src: int) -> Receiving:
-        """Receive into a tensor of the right shape; ``wait`` of what is returned blocks."""
+        """Return a request whose ``wait`` receives into a tensor of the right shape."""
         return Receiving(self, tensor, self._other(src))
 
     def send(self, tensor: Any, dst: int) -> None:
@@ -122,7 +121,7 @@ class Communicator:
         return self._receive(tensor, self._other(src))
 
     def broadcast(self, tensor: Any, src: int, batched: bool = False) -> Any:
-        """Give everybody the tensor (or list of tensors) of ``src``."""
+        """Send the tensor (or list of tensors) of ``src`` to all."""
         items = tensor if batched else [tensor]
         for item in items:
             if src == self.get_rank():
@@ -132,19 +131,19 @@ class Communicator:
         return tensor
 
     def gather(self, tensor: Any, dst: int) -> list[Any]:
-        """Give ``dst`` everybody's tensor, by rank; the others get ``[None]``."""
+        """Collect all tensors at ``dst``, by rank; the others get ``[None]``."""
         if dst != self.get_rank():
             self.isend(tensor, dst)
             return [None]
         return self._from_all(tensor)
 
     def all_gather(self, tensor: Any) -> list[Any]:
-        """Give everybody everybody's tensor, by rank."""
+        """Collect all tensors at all members, by rank."""
         self._send_all(tensor)
         return self._from_all(tensor)
 
     def scatter(self, scatter_list: list[Any], src: int, size: Any = None, device: Any = None) -> Any:
-        """Give each member its tensor of the list that ``src`` has."""
+        """Send each member its tensor of the list of ``src``."""
         rank = self.get_rank()
         if src == rank:
             for other in self._others():
@@ -155,7 +154,7 @@ class Communicator:
         return received if device is None else received.to(device)
 
     def reduce(self, tensor: Any, dst: int, op: Any = None, batched: bool = False) -> Any:
-        """Give ``dst`` the sum (or another operation) of all tensors; the others get None."""
+        """Return the sum (or XOR) of all tensors at ``dst``, None at the others."""
         items = tensor if batched else [tensor]
         if dst != self.get_rank():
             for item in items:
@@ -165,7 +164,7 @@ class Communicator:
         return results if batched else results[0]
 
     def all_reduce(self, tensor: Any, op: Any = None, batched: bool = False) -> Any:
-        """Give everybody the sum (or another operation) of all tensors; a batch costs one round."""
+        """Return the sum (or XOR) of all tensors; a batch costs one round."""
         items = tensor if batched else [tensor]
         for item in items:
             self._send_all(item)
@@ -173,13 +172,13 @@ class Communicator:
         return results if batched else results[0]
 
     def barrier(self) -> None:
-        """Wait until everybody is here."""
+        """Wait for all members."""
         empty = self._torch.empty(0, dtype=self._torch.long)
         self._send_all(empty)
         self._from_all(empty)
 
     def send_obj(self, *_args: object, **_options: object) -> None:
-        """Refuse: objects travel as pickle, which runs what a peer wrote."""
+        """Refuse: objects travel as pickle, which runs code of the peer."""
         raise UsageError(
             "cannot send or receive objects in CrypTen: unpickling runs code of a peer; exchange"
             " tensors instead"
@@ -204,14 +203,14 @@ class Communicator:
             self._box.send(other, payload)
 
     def _from_all(self, tensor: Any) -> list[Any]:
-        """Everybody's tensor by rank, this member's as a copy."""
+        """Return all tensors by rank, this member's as a copy."""
         return [
             tensor.clone() if rank == self.get_rank() else self._receive(tensor, rank)
             for rank in range(self.get_world_size())
         ]
 
     def _combine(self, tensors: list[Any], op: Any) -> Any:
-        """Sum or exclusive or, in 64-bit words; no other operation is one of shares."""
+        """Return the sum or XOR in 64-bit words, the only reductions of shares."""
         kinds = self._torch.distributed.ReduceOp
         total = tensors[0]
         for tensor in tensors[1:]:
@@ -231,7 +230,7 @@ class Communicator:
         return bytes(words.astype("<i8", copy=False).tobytes())
 
     def _receive(self, like: Any, src: int) -> Any:
-        """Wait for the next message of ``src``, as a tensor shaped as ``like``."""
+        """Wait for the next message of ``src`` and return it as a tensor shaped as ``like``."""
         payload = self._box.take(src)
         while payload is None:
             self._wait()
@@ -247,19 +246,19 @@ class Communicator:
 
 
 class Sent:
-    """A request to send: what is in the outbox is sent as far as the computation is concerned."""
+    """Send request, complete at once: the message is in the outbox."""
 
     def wait(self) -> None:
         """Do nothing."""
 
     def is_completed(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
 
 @dataclass(slots=True)
 class Receiving:
-    """A request to receive."""
+    """Receive request."""
 
     _communicator: Communicator
     _tensor: Any
@@ -267,11 +266,11 @@ class Receiving:
     _done: bool = False
 
     def wait(self) -> None:
-        """Block until the message is there and copy it into the tensor."""
+        """Block until the message arrives and copy it into the tensor."""
         if not self._done:
             self._tensor.copy_(self._communicator._receive(self._tensor, self._src))
             self._done = True
 
     def is_completed(self) -> bool:
-        """Whether ``wait`` has returned."""
+        """Return True if ``wait`` has returned."""
         return self._done

@@ -1,4 +1,4 @@
-"""CrypTen's arithmetic shares behind the port."""
+"""CrypTen's arithmetic shares as a kind of secure sum."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ class CryptenSums(port.SecureSum):
         return SharesServer()
 
     def vectors(self, step: Literal["shares", "training"], members: int) -> int:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: everybody's shares go to everybody."""
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: all exchange shares with all."""
         return 1 + 2 * (members - 1) if step == "training" else 0
 
     def check_machine(self) -> None:
@@ -69,7 +69,7 @@ class CryptenSums(port.SecureSum):
 
 
 def sums_of(scenario: Scenario, _length: int) -> CryptenSums:
-    """Return the kind as the scenario's table has it."""
+    """Return the kind for the scenario's device."""
     return CryptenSums(scenario.training.device)
 
 
@@ -113,7 +113,7 @@ class _Member(port.MemberEnd):
 
 
 class SharesServer(port.ServerEnd):
-    """The server's end of sums whose members compute together."""
+    """Server's end of sums that members compute jointly."""
 
     collected: ClassVar[type[CollectingInputs]] = BlindedShares
 

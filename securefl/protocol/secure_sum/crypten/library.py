@@ -1,8 +1,8 @@
-"""CrypTen itself: the only module that imports it, when it is first asked for.
+"""Import of CrypTen, the only one, on first use.
 
-CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs parts of torch that are gone, and onnx.
-No model is converted here, so an empty module stands in its place. Its declared dependencies do not install
-(``sklearn`` is no package any more), hence the line in :data:`INSTALL`.
+CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs onnx and removed parts of torch. No
+model is converted here, so an empty module replaces it. Its declared dependencies do not install (the package
+``sklearn`` is gone), hence :data:`INSTALL`.
 """
 
 import importlib
@@ -18,42 +18,42 @@ from typing import Any, Final
 from securefl.base.errors import ConfigError
 
 INSTALL: Final = "pip install --no-deps crypten==0.4.1 && pip install omegaconf pyyaml"
-"""How to get it."""
+"""Installation command."""
 OLDEST: Final = (0, 4, 1)
 BEFORE: Final = (0, 5)
-"""Versions from :data:`OLDEST` to before this: the session replaces internals that may move."""
+"""Supported versions: :data:`OLDEST` to below this, since the session replaces internals that may change."""
 
 _CONVERTER = "crypten.nn.onnx_converter"
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The part of CrypTen that is used. It has no types, so nothing here has."""
+    """The used part of CrypTen, which has no types."""
 
     crypten: Any
     communicator: Any
-    """The module whose ``get`` all of CrypTen asks for the communicator."""
+    """Module whose ``get`` returns CrypTen's communicator."""
     mpc: Any
     arithmetic: Any
-    """The class ``ArithmeticSharedTensor``."""
+    """Class ``ArithmeticSharedTensor``."""
     binary: Any
-    """The class ``BinarySharedTensor``."""
+    """Class ``BinarySharedTensor``."""
     tensor: Any
-    """The class ``MPCTensor``."""
+    """Class ``MPCTensor``."""
     cuda_tensor: Any
-    """The class ``CUDALongTensor``."""
+    """Class ``CUDALongTensor``."""
     plain: Any
-    """The class ``CrypTensor``, which says for all tensors whether gradients are recorded."""
+    """Class ``CrypTensor``, which switches the recording of gradients for all tensors."""
     torch: Any
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Return the numbers a version begins with."""
+    """Return the leading numbers of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
 
 
 def check_version(text: str) -> None:
-    """Refuse a version that the session does not know.
+    """Check that a version is supported.
 
     Raises:
         ConfigError: too old or too new.
@@ -66,10 +66,10 @@ def check_version(text: str) -> None:
 
 
 def check_installed() -> None:
-    """Refuse early, and without importing anything, what :func:`load` would refuse.
+    """Check the requirements of :func:`load` without importing anything.
 
     Raises:
-        ConfigError: CrypTen or what it needs is missing, or of another version.
+        ConfigError: CrypTen or a dependency is missing, or of another version.
     """
     try:
         check_version(importlib.metadata.version("crypten"))
@@ -81,10 +81,10 @@ def check_installed() -> None:
 
 
 def check_machine(device: str) -> None:
-    """Refuse a machine that cannot compute on ``device``: "auto", "cpu" or "cuda".
+    """Check that this machine can compute on ``device``: "auto", "cpu" or "cuda".
 
     Raises:
-        ConfigError: as :func:`check_installed`; or a GPU is asked for, and there is none.
+        ConfigError: as :func:`check_installed`; or "cuda" without a GPU.
     """
     check_installed()
     if device == "cuda":
@@ -100,7 +100,7 @@ def load() -> Library:
     """Import CrypTen (and torch), once.
 
     Raises:
-        ConfigError: CrypTen or what it needs is missing, or of another version.
+        ConfigError: CrypTen or a dependency is missing, or of another version.
     """
     try:
         check_version(importlib.metadata.version("crypten"))
@@ -123,10 +123,10 @@ def load() -> Library:
 
 
 def device_of(name: str) -> str:
-    """Return the torch device of shares: ``name``, or for "auto" CUDA where torch has it.
+    """Return the torch device of shares: ``name``, or for "auto" CUDA if available.
 
     Raises:
-        ConfigError: CUDA was asked for, and there is none.
+        ConfigError: "cuda" without a GPU.
     """
     has_cuda = bool(load().torch.cuda.is_available())
     if name == "auto":
@@ -137,7 +137,7 @@ def device_of(name: str) -> str:
 
 
 def _converter() -> types.ModuleType:
-    """The stand-in for the ONNX converter."""
+    """Return the replacement of the ONNX converter."""
     module = types.ModuleType(_CONVERTER)
 
     def unavailable(*_args: object, **_options: object) -> None:

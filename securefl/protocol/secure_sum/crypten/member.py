@@ -1,18 +1,17 @@
-"""A member's half of the CrypTen secure sum, one attempt.
+"""Member's part of one attempt of a CrypTen sum.
 
 ::
 
     advertise -> Advertised -> on_key_list -> Listed -> submit -> Submitted -> seed_for
 
-A member's share of the sum leaves it before the freeze, under a blind: the stream of a seed that only this
-member knows and that its advert pins. After the freeze the member releases the seed. Without the blind a
-server could call somebody missing whose share it has, and open the sums of two attempts that differ by one
-member.
+A member's share of the sum is sent before the freeze under a blind: the stream of a secret seed to which its
+advert commits. After the freeze the member releases the seed. Without the blind a server could declare a
+member missing after receiving its share, and open the sums of two attempts that differ by one member.
 
-All listed members are needed to open. Whoever is missing before the freeze means another attempt, with fresh
-keys.
+All listed members are needed to open. If one drops out before the freeze, another attempt with fresh keys
+follows.
 
-In the data flow: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
+Data flow: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
 """
 
 from collections.abc import Collection
@@ -34,12 +33,12 @@ from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 from securefl.protocol.secure_sum.setup import Setup, self_mask_key
 
 NO_SHARES: Final = crypto.digest("no shares")
-"""``KeyAdvert.shares_root`` where members share no secrets."""
+"""``KeyAdvert.shares_root`` if members share no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Keys drawn and advertised; waiting for the key list."""
+    """Phase that waits for the key list."""
 
     setup: Setup
     me: int
@@ -47,43 +46,43 @@ class Advertised:
     box: crypto.KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
-    """The secret of removable noise; empty where there is none."""
+    """Secret of removable noise; empty without any."""
     advert: messages.KeyAdvert
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Knows who takes part, and has a key with each of them; waiting for the update."""
+    """Phase with a key for each listed member, that waits for the update."""
 
     setup: Setup
     me: int
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     listed: tuple[int, ...]
-    """Member numbers, ascending; a rank of the computation is a place in this list."""
+    """Member numbers, ascending; a rank of the computation is an index into it."""
     zeros: ZeroShares = field(repr=False)
     context: bytes
-    """What the attempt's keys are bound to."""
+    """Context that the attempt's keys are bound to."""
     lists_digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The blinded share is out. Only the blind's seed remains."""
+    """Phase after the blinded share is sent. Only the blind's seed remains."""
 
     setup: Setup
     me: int
     seed: bytes = field(repr=False)
     sharers: frozenset[int]
-    """Numbers of the members that the sum holds, if it opens."""
+    """Numbers of the members in the sum, if it opens."""
     lists_digest: bytes
     listed: frozenset[int] = frozenset()
-    """Numbers of all members that the sum has a part of."""
+    """Numbers of all members that export a part of the sum."""
     input_digest: bytes = b""
-    """Of the blinded share, where sums are verified."""
+    """Digest of the blinded share if sums are verified."""
 
     def summed_members(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """All members: each exports a part of the sum."""
+        """Return all members: each exports a part of the sum."""
         return tuple(sorted(self.listed))
 
 
@@ -93,7 +92,7 @@ MemberPhase = Advertised | Listed | Submitted
 def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
     """Draw fresh keys and the seed of a blind; publish the keys and the seed's hash (protocol.md, step 3)."""
     index = setup.index(me)
-    # The names under which masking draws: with seeded entropy both kinds then have the same removable noise.
+    # Same entropy names as masking: with a seed, both kinds have the same removable noise.
     pair = crypto.KeyPair.generate(entropy.child("mask key"))
     box = crypto.KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
@@ -115,7 +114,7 @@ def on_key_list(
     """Check the relayed adverts and agree on keys with every listed member.
 
     Raises:
-        PeerError: the list is not what honest members would have signed, or this member's advert is missing.
+        PeerError: honest members would not have signed the list, or this member's advert is missing.
     """
     setup, me = phase.setup, phase.me
     adverts, key_list = read_key_list(setup, message.adverts, roster)
@@ -135,11 +134,10 @@ def on_key_list(
 def submit(
     phase: Listed, encoded: Ring, engine: ports.Engine, without: int = 0
 ) -> tuple[Submitted, tuple[messages.MaskedInput, messages.Receipt]]:
-    """Share an encoded update (ring words, shape (d,)) and export this member's share of the sum, blinded.
+    """Share an encoded update (ring words, shape (d,), not changed) and export the blinded share of the sum.
 
-    Removable noise is added as far as a sum of the listed members needs it; who is listed is counted, or
-    there is no sum. ``encoded`` is not changed. ``without``: components of the noise that are left out, the
-    first ones; 0 unless the member deviates.
+    Removable noise is added as far as a sum of all listed members needs it; no smaller sum opens.
+    ``without``: number of first noise components to leave out; 0 unless the member deviates.
     """
     setup = phase.setup
     expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))
@@ -162,7 +160,7 @@ def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Insta
     The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
 
     Raises:
-        UsageError: not all of the sum's members survive, so that nothing of it must be opened.
+        UsageError: not all of the sum's members survive, so it must not open.
     """
     setup, i = phase.setup, phase.setup.instance
     if not {setup.members[index] for index in phase.sharers} <= set(survivors):

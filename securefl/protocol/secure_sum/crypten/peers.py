@@ -1,17 +1,14 @@
-"""Messages between members inside a computation, sealed so that nobody between them can read them.
+"""Sealed messages between members of a computation, and the CrypTen sum itself.
 
-The keys are those of share boxes: one X25519 agreement of the attempt's box keys for each two members, one
-key for each direction, bound to the attempt. A box is bound to sender, receiver and number, so that it opens
-only where it belongs.
+Each pair of members derives one key per direction from the attempt's box keys (X25519), bound to the attempt.
+A box is bound to sender, receiver and number.
 
-The secure sum itself, in CrypTen: everybody's words as arithmetic shares, added up without any message.
+In the sum, each member's words become arithmetic shares: its own share of zero plus the words, and the
+others' shares of zero. CrypTen adds these tensors without any message, and each member exports its ``.share``
+of the sum. The server, no rank of the computation, adds the exports. CrypTen's ring has 64-bit words. A ring
+of 32 bits is its quotient, so shares are exported modulo 2^32 without loss.
 
-Each member's words become a tensor of shares (its own share of zero plus the words, everybody else's share of
-zero), CrypTen adds the tensors, and what a member exports is its ``.share`` of the sum. The server adds what
-is exported; it is no rank of the computation. CrypTen's ring is that of 64-bit words. A ring of 32 bits is
-its quotient, so that shares are exported modulo 2^32 there and nothing is lost.
-
-In the data flow: step 7.
+Data flow: step 7.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +30,7 @@ from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 
 
 class Peers:
-    """One member's sealed lines to all others in one attempt."""
+    """Sealed channels of one member to all others in one attempt."""
 
     def __init__(
         self, me: int, box: crypto.KeyPair, others: Mapping[int, tuple[PartyId, bytes]], context: bytes
@@ -44,7 +41,7 @@ class Peers:
             me: this member's number.
             box: its key pair for boxes.
             others: name and public box key of every other member, by number.
-            context: what both ends have to agree on: attempt, key list, model, configuration.
+            context: attempt, key list, model and configuration, on which both ends must agree.
 
         Raises:
             PeerError: a public key of low order.
@@ -64,14 +61,14 @@ class Peers:
         return f"Peers(member {self._me} of {len(self._keys) + 1})"
 
     def seal(self, to: int, number: int, payload: bytes, entropy: Entropy) -> bytes:
-        """Seal the message ``number`` to member ``to``; it becomes 28 bytes longer."""
+        """Return message ``number`` sealed to member ``to``, 28 bytes longer."""
         return crypto.seal_box(self._keys[to][0], payload, self._place(self._me, to, number), entropy)
 
     def open(self, sender: int, number: int, box: bytes) -> bytes:
-        """Open what :meth:`seal` made at ``sender`` for this member.
+        """Return the plaintext of a box sealed by ``sender`` for this member.
 
         Raises:
-            PeerError: it is from no other member, or does not open.
+            PeerError: not another member, or the box does not open.
         """
         if sender not in self._keys:
             raise PeerError(f"member {sender}", "is not another member of this computation")
@@ -85,13 +82,13 @@ class Peers:
 
 
 class CryptenEngine:
-    """Computes shares (:class:`~securefl.protocol.secure_sum.crypten.ports.Engine`) on one device."""
+    """:class:`~securefl.protocol.secure_sum.crypten.ports.Engine` on one device."""
 
     def __init__(self, device: Literal["auto", "cpu", "cuda"] = "cpu") -> None:
         """Import CrypTen and find the device.
 
         Raises:
-            ConfigError: CrypTen is missing, or the GPU that was asked for.
+            ConfigError: CrypTen or the requested GPU is missing.
         """
         self.device = device_of(device)
 
@@ -110,11 +107,11 @@ def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Libr
     """Run a member's part: share every member's words, add, export.
 
     Args:
-        size: how many members.
-        rank: of this one.
+        size: number of members.
+        rank: this member's rank.
         encoded: its words, shape (d,).
-        device: where shares are.
-        library: CrypTen, with this member's globals in place.
+        device: device of the shares.
+        library: CrypTen, with this member's globals installed.
     """
     own = library.torch.from_numpy(encoded.astype(np.uint64).view(np.int64)).to(device)
     total: Any = None

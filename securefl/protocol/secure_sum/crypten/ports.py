@@ -1,4 +1,4 @@
-"""The port to CrypTen for the machines, so that the core imports neither CrypTen nor torch."""
+"""Port to CrypTen, so that the core imports neither CrypTen nor torch."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
@@ -18,28 +18,28 @@ class Computation(Protocol[ResultT_co]):
         """Deliver messages and compute until one is missing.
 
         Raises:
-            PeerError: a message that cannot be delivered; nothing has changed.
+            PeerError: a message cannot be delivered; nothing has changed.
         """
         ...
 
     def close(self) -> None:
-        """End it where it stands."""
+        """End the computation at once."""
         ...
 
 
 class Engine(Protocol):
-    """Computes shares."""
+    """Computation of shares."""
 
     def share_of_sum(self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring) -> Ring:
-        """Return this member's share of the sum of everybody's ``encoded``; it takes no messages.
+        """Return this member's share of the sum of all members' ``encoded``, without messages.
 
         Args:
-            members: all that take part, in the order of their ranks.
-            rank: of this member.
+            members: all members, in the order of their ranks.
+            rank: rank of this member.
             zeros: its shares of zero.
             encoded: ring words of this member's update, shape (d,); not changed.
 
         Returns:
-            New ring words as ``encoded`` has them: uniform for themselves, and with all members' the sum.
+            New ring words like ``encoded``: uniform on their own, the sum when added over all members.
         """
         ...

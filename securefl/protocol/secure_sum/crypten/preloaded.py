@@ -1,4 +1,4 @@
-"""Imports CrypTen: for the fork server of a run whose parties all need it."""
+"""Import of CrypTen for the fork server of a run."""
 
 from securefl.protocol.secure_sum.crypten.library import load
 

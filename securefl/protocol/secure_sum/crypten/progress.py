@@ -1,4 +1,4 @@
-"""Progress of a computation, in and out: the vocabulary between machines and sessions."""
+"""Progress of a computation, exchanged between machines and sessions."""
 
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -8,23 +8,23 @@ from securefl.base.errors import PeerError
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 MAX_AHEAD: Final = 256
-"""Messages of one peer that may wait. An honest one is at most one opening ahead, of a few tensors."""
+"""Most waiting messages of one peer. An honest peer is at most one opening of a few tensors ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One message of a computation to another member."""
+    """Message of a computation to another member."""
 
     to: int
     """Rank of the receiver."""
     number: int
-    """From 0, for each ordered pair of members."""
+    """Number from 0, per ordered pair of members."""
     payload: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One message from another member."""
+    """Message from another member."""
 
     sender: int
     number: int
@@ -33,7 +33,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """The computation needs messages that have not come."""
+    """The computation needs messages that have not arrived."""
 
     outbound: tuple[Outgoing, ...]
 
@@ -48,7 +48,7 @@ class Done(Generic[ResultT_co]):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A peer made the computation impossible."""
+    """The computation failed because of a peer."""
 
     outbound: tuple[Outgoing, ...]
     error: PeerError

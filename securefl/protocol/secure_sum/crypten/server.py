@@ -1,10 +1,10 @@
-"""The server's half of the CrypTen secure sum, one attempt: keys, then blinded shares, then one addition.
+"""Server's part of one attempt of a CrypTen sum.
 
-The server is no rank of the computation. It adds up the shares that members export, and takes off the blinds
-once their seeds are released. Keys, inputs and receipts are
-collected as in every kind (:mod:`securefl.protocol.secure_sum.collecting`).
+The server is no rank of the computation. It adds the exported shares, and subtracts the blinds once their
+seeds are released. Keys, inputs and receipts are collected as in every kind
+(:mod:`securefl.protocol.secure_sum.collecting`).
 
-In the data flow: the server's part of steps 9 and 10.
+Data flow: the server's part of steps 9 and 10.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,15 +22,15 @@ from securefl.protocol.secure_sum.setup import self_mask_key
 
 @dataclass(frozen=True, slots=True)
 class BlindedShares(CollectingInputs):
-    """Collecting blinded shares of the sum."""
+    """Phase that collects blinded shares of the sum."""
 
     def summed_members(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """All members: each exports a part of the sum."""
+        """Return all members: each exports a part of the sum."""
         return tuple(sorted(self.sharers))
 
 
 def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, messages.KeyList | None]:
-    """End the key step; from here on all listed members are needed."""
+    """End the key step; all listed members are needed from then on."""
     found = end_key_step(phase)
     if isinstance(found, Lost):
         return found, None
@@ -44,7 +44,7 @@ def check_seed(phase: CollectingInputs, holder: PartyId, release: messages.Insta
     """Check a released seed against the advert.
 
     Raises:
-        PeerError: another seed than was advertised.
+        PeerError: the seed differs from the advertised one.
     """
     setup, index = phase.setup, phase.setup.index(holder)
     advert = phase.adverts.get(index)
@@ -55,7 +55,7 @@ def check_seed(phase: CollectingInputs, holder: PartyId, release: messages.Insta
 def recover_seeds(
     phase: CollectingInputs, releases: Mapping[PartyId, messages.InstanceSeed]
 ) -> evidence.OpenedSecrets:
-    """Return the seeds of all blinds; ``releases`` holds only what :func:`check_seed` accepted.
+    """Return the seeds of all blinds; :func:`check_seed` must have accepted ``releases``.
 
     Raises:
         UsageError: a listed member's share or seed is missing.
@@ -72,10 +72,10 @@ def recover_seeds(
 
 
 def unmask(total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-    """Take off the blind of every listed member: each has a part of the sum, shape (d,), changed in place.
+    """Subtract the blind of every listed member from the sum, shape (d,), in place.
 
     Raises:
-        PeerError: a seed is another one than its member advertised.
+        PeerError: a seed differs from its member's advert.
     """
     setup = fixed.setup
     context = setup.keys_context(fixed.key_list)

@@ -1,12 +1,10 @@
-"""One member's CrypTen computation as something that can be stopped and resumed.
+"""Resumable CrypTen computation of one member.
 
-CrypTen's programs block where they receive; our machines never do. So each computation runs in a thread of
-its own, and the two hand a baton back and forth: either the machine runs, or the computation does, never
-both, and never two computations at once (CrypTen's globals are the process's). The machine sees one call:
-``resume(incoming)`` gives the messages that are to go out, and says whether the computation waits, has its
-result, or failed because of a peer.
+CrypTen's programs block where they receive; machines never do. So each computation runs in its own thread and
+alternates with the machine. Only one runs at a time, and never two computations: CrypTen's globals belong to
+the process. ``resume(incoming)`` returns outgoing messages and the state: waiting, done, or failed by a peer.
 
-A session that is closed, or that nobody refers to any more, ends its thread where it waits.
+A session that is closed or garbage-collected ends its thread.
 """
 
 from __future__ import annotations
@@ -28,17 +26,17 @@ __all__ = ["Awaiting", "Done", "Failed", "Progress", "Session", "reap"]
 ResultT = TypeVar("ResultT")
 
 _TURN: Final = threading.Lock()
-"""Held by the computation that runs: CrypTen's globals are the process's."""
+"""Lock of the running computation: CrypTen's globals belong to the process."""
 _ABANDONED: Final[list[_Computation[Any]]] = []
 """Computations whose sessions were collected without being closed."""
 
 
 class _ClosedError(BaseException):
-    """Unwinds a computation that nobody waits for; no ``Exception``, since CrypTen catches some of those."""
+    """Unwinds an abandoned computation. Not an ``Exception``, since CrypTen catches some of those."""
 
 
 class _Computation(Generic[ResultT]):
-    """The thread's half: it must not refer to the session, or the session would never be collected."""
+    """Thread's part. A reference to the session would prevent its collection."""
 
     def __init__(self, library: Library, world: World, program: Callable[[Library], ResultT]) -> None:
         self.mailbox = Mailbox(world.members, world.rank)
@@ -53,7 +51,7 @@ class _Computation(Generic[ResultT]):
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def switch(self) -> None:
-        """Machine: let the computation run until it waits or ends."""
+        """Let the computation run until it waits or ends; called by the machine."""
         if self.thread.ident is None:
             self.thread.start()
         self._go.release()
@@ -62,14 +60,14 @@ class _Computation(Generic[ResultT]):
             self.thread.join()
 
     def wait(self) -> None:
-        """Computation: give the baton back and wait for it."""
+        """Yield to the machine and wait for the next turn; called by the computation."""
         self._back.release()
         self._go.acquire()
         if self.closed:
             raise _ClosedError
 
     def close(self) -> None:
-        """Machine: end the computation where it stands. What it undoes on its way out are its own globals."""
+        """End the computation at once, with its globals installed for cleanup; called by the machine."""
         self.closed = True
         if self.thread.ident is not None and self.outcome is None:
             with self.globals.in_place():
@@ -80,22 +78,22 @@ class _Computation(Generic[ResultT]):
         try:
             self.outcome = (self._program(self._library),)
         except BaseException as error:
-            # Not lost: whoever resumed the computation gets it.
+            # Reported by the next ``resume``.
             self.outcome = error
         finally:
             self._back.release()
 
 
 class Session(Generic[ResultT]):
-    """A computation of one member: start it by the first :meth:`resume`."""
+    """Computation of one member, started by the first :meth:`resume`."""
 
     def __init__(self, world: World, program: Callable[[Library], ResultT]) -> None:
         """Prepare ``program``, which runs with this member's CrypTen and returns the result.
 
         Args:
-            world: who computes.
-            program: what all members run, each with its own inputs. It may call whatever CrypTen has; it
-                raises ``PeerError`` where another member sent what cannot be.
+            world: members of the computation.
+            program: program of all members, each with its own inputs. It may call all of CrypTen, and raises
+                ``PeerError`` if another member sent an impossible value.
 
         Raises:
             ConfigError: CrypTen is missing.
@@ -103,7 +101,7 @@ class Session(Generic[ResultT]):
         self._computation = _Computation(load(), world, program)
         self._members = tuple(world.members)
         self._finished = False
-        # Collection may happen in the middle of a turn, in any thread: it only leaves word.
+        # Collection may happen during a turn, in any thread: only record it.
         self._finalizer = weakref.finalize(self, _ABANDONED.append, self._computation)
 
     def __repr__(self) -> str:
@@ -112,16 +110,16 @@ class Session(Generic[ResultT]):
 
     @property
     def finished(self) -> bool:
-        """Whether it has its result, failed or was closed."""
+        """True if it has its result, failed or was closed."""
         return self._finished
 
     def resume(self, incoming: Iterable[Incoming] = ()) -> Progress[ResultT]:
         """Deliver messages and compute until one is missing.
 
         Raises:
-            PeerError: a message that cannot be delivered; nothing has changed.
+            PeerError: a message cannot be delivered; nothing has changed.
             UsageError: the session has finished.
-            Exception: what the program raised, other than ``PeerError``: a bug.
+            Exception: another error of the program: a bug.
         """
         if self._finished:
             raise UsageError("cannot continue this CrypTen computation: it has finished; start a new session")
@@ -142,7 +140,7 @@ class Session(Generic[ResultT]):
         return Done(outbound, outcome[0])
 
     def close(self) -> None:
-        """End the computation; its thread is gone when this returns. Closing twice does nothing."""
+        """End the computation and its thread. Closing twice does nothing."""
         self._finished = True
         if self._finalizer.detach():
             with _turn():
@@ -150,7 +148,7 @@ class Session(Generic[ResultT]):
 
 
 def reap() -> None:
-    """End the computations of sessions that nobody refers to; each further turn does so, too."""
+    """End the computations of collected sessions, as each turn does."""
     with _turn():
         pass
 

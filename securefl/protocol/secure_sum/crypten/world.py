@@ -1,8 +1,7 @@
-"""CrypTen's process globals, as one member of one computation sees them.
+"""CrypTen's process globals for one member of one computation.
 
-CrypTen keeps its communicator, configuration, generators and provider in the process. A computation that
-takes turns with others has its own set, put in place whenever it goes on and taken away when it waits.
-Outside of turns, CrypTen is as it was imported.
+CrypTen keeps its communicator, configuration, generators and provider in the process. Each computation has
+its own set, installed during its turns only.
 """
 
 import copy
@@ -27,19 +26,19 @@ _PROVIDER = "securefl"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The world of one computation: its members, and the source of one member's randomness."""
+    """Members of one computation, and one member's randomness."""
 
     members: Sequence[PartyId]
     rank: int
-    """Of this member among them."""
+    """Rank of this member."""
     zeros: ZeroShares
     provider: Any = None
-    """A CrypTen tuple provider (Beaver triples); None for computations that need none."""
+    """CrypTen tuple provider (Beaver triples); None if none are needed."""
     device: str = "cpu"
-    """"cpu" or "cuda"."""
+    """Device, "cpu" or "cuda"."""
 
     def __post_init__(self) -> None:
-        """Refuse a world of one: there is nobody to share with."""
+        """Check the number of members and the rank."""
         if len(self.members) < 2:
             raise UsageError(
                 f"members of a CrypTen computation must be at least 2, found {len(self.members)}: a single"
@@ -53,7 +52,7 @@ class World:
 
 
 class Globals:
-    """One computation's set of CrypTen's globals."""
+    """CrypTen's globals of one computation."""
 
     def __init__(self, library: Library, world: World, mailbox: Mailbox, wait: Callable[[], None]) -> None:
         self._library = library
@@ -73,7 +72,7 @@ class Globals:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Put this set in place; then keep what the computation made of it, and restore what was there."""
+        """Install this set; on exit, save the computation's values and restore the previous ones."""
         library = self._library
         found = {key: vars(owner)[key[1]] for key, (owner, _) in self._set.items()}
         providers = vars(library.mpc)[_PROVIDERS]
@@ -110,7 +109,7 @@ class Globals:
 
 
 class Refusing:
-    """In place of CrypTen's generators: they are mt19937 with 32 effective bits of seed."""
+    """Replacement of CrypTen's generators, which are mt19937 with 32 effective bits of seed."""
 
     def __getitem__(self, key: object) -> NoReturn:
         """Refuse."""
@@ -121,7 +120,7 @@ class Refusing:
 
 
 class Without:
-    """In place of a provider where the computation needs no tuples."""
+    """Replacement of a provider for computations without tuples."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise UsageError(
@@ -132,9 +131,9 @@ class Without:
 
 @lru_cache(maxsize=1)
 def _configuration(library: Library) -> Any:
-    """CrypTen's own configuration with our provider: one for all, since nobody can change it in place.
+    """Return CrypTen's configuration with this provider, shared by all computations since it is read-only.
 
-    ``cfg.temp_override`` gives a computation another one for a while.
+    ``cfg.temp_override`` replaces it temporarily.
     """
     config = copy.deepcopy(library.crypten.cfg.config)
     config.mpc.provider = _PROVIDER
@@ -143,7 +142,7 @@ def _configuration(library: Library) -> Any:
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[tuple[int, ...], int]:
-    """Return the shape that CrypTen means by ``PRZS(size)`` or ``PRZS(*size)``, and its number of words."""
+    """Return the shape of ``PRZS(size)`` or ``PRZS(*size)``, and its number of words."""
     flat = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     shape = tuple(int(n) for n in flat)
     return shape, int(np.prod(shape, dtype=np.int64))

@@ -1,13 +1,11 @@
 """Shares of zero over the complete graph, which hide a member's words from coalitions without the others.
 
-Each two members share a key (X25519 and HKDF, bound to the attempt). For a sharing of zero, each pair takes
-the next stream of its key; the lower number adds it, the higher subtracts it, or both take the exclusive or.
-What a member holds is uniform to everybody who lacks one of its pairwise keys, that is to any coalition that
-leaves out one other member. CrypTen's own shares of zero go between neighbours of a ring: there a member's
-two neighbours suffice.
+Each pair of members shares a key (X25519 and HKDF, bound to the attempt). For each sharing of zero, a pair
+takes the next stream of its key: the lower number adds it, the higher subtracts it, or both XOR it. A
+member's share is uniform to any coalition that lacks one of its pairwise keys, so that excludes one other
+member. With CrypTen's own shares of zero, between neighbours of a ring, a member's two neighbours suffice.
 
-Source: the generator of the zero sharing is Araki et al. 2016, section 3.2 ("pseudo-random secret sharing"),
-with every pair in place of neighbours.
+Source: Araki et al. 2016, section 3.2 ("pseudo-random secret sharing"), with all pairs instead of neighbours.
 """
 
 from collections.abc import Mapping
@@ -20,18 +18,17 @@ from securefl.base.errors import UsageError
 
 
 class ZeroShares:
-    """One member's shares of zero in one attempt, one sharing after the other.
+    """Successive shares of zero of one member in one attempt.
 
-    All members have to take the same sharings, of the same kind and length, in the same order: a sharing's
-    number, kind and length are part of the derivation, so that another order gives words that add up to
-    noise, never a stream used twice.
+    All members must take sharings of the same kind and length in the same order. Number, kind and length
+    enter the derivation: another order gives noise, never a reused stream.
     """
 
     def __init__(self, me: int, keys: Mapping[int, bytes]) -> None:
         """Prepare for member ``me``; ``keys`` are the pairwise keys, 32 bytes, by the other's number.
 
         Raises:
-            UsageError: nobody else, or the member itself among the others.
+            UsageError: no other member, or the member itself among the others.
         """
         if not keys or me in keys:
             raise UsageError(
@@ -46,7 +43,7 @@ class ZeroShares:
         return f"ZeroShares(member {self._me} of {len(self._keys) + 1}, {self._taken} taken)"
 
     def arithmetic(self, words: int) -> U64:
-        """Take the next sharing: u64 ``(words,)``; all members' add up to zero modulo 2^64."""
+        """Return the next share, u64 ``(words,)``; all members' shares sum to zero modulo 2^64."""
         share = np.zeros(words, dtype=np.uint64)
         signs: dict[int, crypto.Sign] = {other: 1 if self._me < other else -1 for other in self._keys}
         streams = self._streams("arithmetic", words)
@@ -54,7 +51,7 @@ class ZeroShares:
         return share
 
     def binary(self, words: int) -> U64:
-        """Take the next sharing: u64 ``(words,)``; the exclusive or of all members' is zero."""
+        """Return the next share, u64 ``(words,)``; the XOR of all members' shares is zero."""
         share = np.zeros(words, dtype=np.uint64)
         for stream in self._streams("binary", words).values():
             share ^= crypto.expand(stream, words, np.uint64)

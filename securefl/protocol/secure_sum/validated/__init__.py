@@ -1,1 +1,1 @@
-"""Updates that are checked, still shared, before their sum is opened (ADR 0024)."""
+"""Sums of updates that are checked as shares before the sum opens (ADR 0024)."""

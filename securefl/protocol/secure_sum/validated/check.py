@@ -1,10 +1,10 @@
-"""The bounds check of a shared vector of projections: one bit, opened to evaluators (ADR 0024, step 8).
+"""Bounds check of a shared vector of projections: one bit, opened to evaluators (ADR 0024, step 8).
 
-The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) go from additive to XOR shares together. A
-projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set, and the sum is small
-exactly if the sign bit of the difference is not. All these bits, inverted, go through one tree of ANDs.
+The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) are converted together from additive to XOR
+shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set. The sum is
+small exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
 
-Opened, besides the bit, are masked words only: differences between what is multiplied and what was dealt.
+Besides the bit, only masked words are opened: differences between factors and dealt tuples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from securefl.protocol.secure_sum.validated.dealing import Tuples
 
 
 class DealtProvider:
-    """A CrypTen tuple provider for one member of one computation: squares and ANDs, each used once."""
+    """CrypTen tuple provider for one member of one computation: squares and ANDs, each used once."""
 
     NAME = "securefl"
 
@@ -57,7 +57,7 @@ class DealtProvider:
                 f"the factors of a triple must have one shape, found {tuple(size0)} and {tuple(size1)}"
             )
         parts = self._taking.take("and", tuple(size0))
-        # Precision 0, as all words here are integers.
+        # Precision 0: all words are integers.
         a, b, c = (self._library.binary.from_shares(self._tensor(p, device), precision=0) for p in parts)
         return a, b, c
 
@@ -92,16 +92,16 @@ class CryptenChecks:
 
 
 def check_session(world: World, projections: U64, test: privacy.NormTest, tuples: Tuples) -> Session[bool]:
-    """One evaluator's check of one owner; its result is whether the owner's update passes.
+    """Return one evaluator's check of one owner; its result is True if the owner's update passes.
 
     Args:
-        world: the evaluators, with pairwise zero shares of this check; its provider is replaced.
-        projections: of this evaluator's share, u64 ``(n,)``.
-        test: the bounds.
-        tuples: what the dealer dealt this evaluator for this check.
+        world: evaluators, with pairwise zero shares of this check; its provider is replaced.
+        projections: projections of this evaluator's share, u64 ``(n,)``.
+        test: bounds.
+        tuples: tuples dealt to this evaluator for this check.
 
     Raises:
-        UsageError: another number of projections than the test has.
+        UsageError: the number of projections differs from the test's.
         ConfigError: CrypTen is missing.
     """
     expect(projections, "projections", np.uint64, (test.projections,))
@@ -111,15 +111,15 @@ def check_session(world: World, projections: U64, test: privacy.NormTest, tuples
 
 
 def within(library: Library, projections: U64, test: privacy.NormTest, rank: int) -> bool:
-    """The program itself: runs with CrypTen's globals of one evaluator in place.
+    """Compute the check with CrypTen's globals of one evaluator installed.
 
     Raises:
-        PeerError: what was opened is no bit: somebody's words were not those of the protocol.
+        PeerError: the opened value is not a bit: an evaluator deviated.
     """
     torch, arithmetic, binary = library.torch, library.arithmetic, library.binary
     share = arithmetic.from_shares(torch.from_numpy(projections.view(np.int64).copy()), precision=0)
-    # Not the tensor's own ``square``: between more than two, CrypTen divides its result by a scale of 1, at
-    # the price of wrap counts.
+    # The tensor's own ``square`` divides by a scale of 1 among three or more members, which costs wrap
+    # counts.
     total = library.mpc.primitives.beaver.square(share).share.sum()
     words = torch.cat([share.share, -total.view(1)])
     if rank == 0:
@@ -144,10 +144,10 @@ def within(library: Library, projections: U64, test: privacy.NormTest, rank: int
 
 
 def check_zeros(pair_keys: Mapping[int, bytes], evaluators: Sequence[int], me: int) -> ZeroShares:
-    """One evaluator's shares of zero among the evaluators of one owner, by rank.
+    """Return one evaluator's shares of zero among the evaluators of one owner, by rank.
 
     Args:
-        pair_keys: by member number, keys of 32 bytes that belong to this check alone.
+        pair_keys: by member number, keys of 32 bytes for this check only.
         evaluators: member numbers, by rank.
         me: this member's number, one of them.
     """

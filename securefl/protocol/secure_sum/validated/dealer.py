@@ -1,8 +1,7 @@
-"""The dealer's part of a validated sum, and its reading by members (ADR 0024, step 3).
+"""Dealer's part of a validated sum, and its reading by members (ADR 0024, step 3).
 
-A dealer is told which members of which attempt are about to check each other, deals every check's tuples,
-and seals each member its part under a fresh key. It answers once for each attempt, sees no message between
-members, no share and no verdict.
+The dealer learns the members of an attempt, deals the tuples of every check, and seals each member its part
+under a fresh key. It answers once per attempt, and sees no message between members, no share and no verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,10 @@ def answer(
 ) -> tuple[Dealt, ...]:
     """Answer the server's request for one attempt.
 
-    The members' adverts are checked as any member checks them, so that nobody else's box gets triples.
+    The adverts are checked as by members, so that only members' boxes get triples.
 
     Raises:
-        PeerError: the request is not one that honest members' adverts make.
+        PeerError: the request does not follow from honest members' adverts.
     """
     members = tuple(PartyId(name) for name in request.members)
     if list(members) != sorted(set(members)) or not set(members) <= roster.parties.keys():
@@ -71,12 +70,12 @@ def deal_attempt(
     """Deal for all checks of one attempt.
 
     Args:
-        instance: the attempt.
-        members: all of it; ``box_keys`` names those that are listed, by their places here, 3 at least.
-        box_keys: the advertised keys that boxes are sealed to.
-        key_list: digest of the adverts; a member that saw other ones cannot open its box.
+        instance: attempt.
+        members: all members; ``box_keys`` has the listed ones, at least 3, by index into this.
+        box_keys: advertised keys that boxes are sealed to.
+        key_list: digest of the adverts; a member that saw other adverts cannot open its box.
         projections: n.
-        entropy: of this attempt.
+        entropy: entropy of this attempt.
 
     Raises:
         BadKeyError: a box key of low order.
@@ -117,8 +116,8 @@ def read_deal(
     """Return this member's tuples by owner.
 
     Raises:
-        PeerError: of the dealer: the box is for somebody else, does not open, or holds other checks or
-            another amount than this member takes part in.
+        PeerError: of the dealer: the box is for another member, does not open, or has other checks or another
+            amount than this member takes part in.
     """
     if message.member != me:
         raise PeerError(dealer, f"sends triples of member {message.member} to member {me}")

@@ -1,14 +1,14 @@
 """Correlated randomness for checks, from the dealer to the members (ADR 0024, step 3).
 
-For one check of k evaluators the dealer draws a seed for each. Every evaluator reads all its words from the
-stream of its seed, in the order in which the check asks for them; the words of products come out wrong that
-way, and the first evaluator gets the difference on top:
+For one check of k evaluators the dealer draws a seed for each. Every evaluator reads its words from the
+stream of its seed, in the order of the check. Products then come out wrong, and the first evaluator gets the
+difference as a correction:
 
 - ``square``: r, s with the sum of all s equal to the square of the sum of all r, modulo 2^64;
 - ``and``: a, b, c with XOR of all c equal to (XOR of all a) & (XOR of all b).
 
-Source: Beaver 1991 (Efficient multiparty protocols using circuit randomization); the compressed dealing by
-seeds is that of CrypTen's trusted third party, with AES-256-CTR in place of torch's generators.
+Source: Beaver 1991 (Efficient multiparty protocols using circuit randomization). Dealing by seeds follows
+CrypTen's trusted third party, with AES-256-CTR instead of torch's generators.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ _PARTS = {"square": 2, "and": 3}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One set of tuples that a check asks for."""
+    """One set of tuples needed by a check."""
 
     kind: Kind
     shape: tuple[int, ...]
 
     @property
     def size(self) -> int:
-        """Words of each part."""
+        """Number of words of each part."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """The words of one evaluator for one check."""
+    """Words of one evaluator for one check."""
 
     seed: bytes = field(repr=False)
     correction: bytes = field(default=b"", repr=False)
-    """Little-endian words, for the first evaluator; empty for the others."""
+    """Little-endian words for the first evaluator; empty for the others."""
 
 
 def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
-    """Requests of the check of one member, in order (:mod:`securefl.protocol.secure_sum.validated.check`).
+    """Return the requests of a member's check in order (:mod:`securefl.protocol.secure_sum.validated.check`).
 
-    Squares of the projections; for each of ceil(log2 k) levels of additions of words, 1 + 6 ANDs (a carry
-    tree over 64 bits); then ANDs over the words by halves, and over the bits of what remains.
+    They are: squares of the projections; for each of ceil(log2 k) levels of word additions, 1 + 6 ANDs (a
+    carry tree over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
 
     Raises:
         UsageError: fewer than two evaluators.
@@ -75,9 +75,9 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
 
 
 def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
-    """CrypTen's requests for adding ``terms`` XOR-shared words of 64 bits, ``shape`` such sums at once.
+    """Return CrypTen's requests for adding ``terms`` XOR-shared 64-bit words, ``shape`` sums at once.
 
-    As many additions as there are pairs happen together; each is one AND and a tree of 6 for the carries.
+    All pairs are added together: one AND and a tree of 6 for the carries per level.
     """
     requests: list[Request] = []
     while terms > 1:
@@ -91,12 +91,12 @@ def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]
 def deal_context(
     instance: Instance, owner: PartyId, evaluators: Sequence[PartyId], projections: int
 ) -> bytes:
-    """Return what the tuples of one check are bound to (32 bytes)."""
+    """Return the context of the tuples of one check (32 bytes)."""
     return crypto.digest("deal", *instance, owner, projections, *evaluators)
 
 
 def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: Entropy) -> tuple[Deal, ...]:
-    """Deal the tuples of one check, by evaluator. The dealer forgets them afterwards."""
+    """Return the tuples of one check, by evaluator."""
     seeds = [entropy.child("tuples", rank).draw(crypto.KEY_BYTES) for rank in range(evaluators)]
     streams = [_Stream(seed, context, requests) for seed in seeds]
     differences: list[U64] = []
@@ -113,19 +113,19 @@ def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: 
 
 
 class Tuples:
-    """One evaluator's tuples for one check, as a value: taking them is :meth:`begin`'s business.
+    """Tuples of one evaluator for one check, as an immutable value; :meth:`begin` uses them.
 
-    A phase holds it, and a message that is refused changes no phase. Whoever begins twice, for two different
-    openings, gives away what they hide: a check is begun once, in the step that ends the phase.
+    A phase holds it, and a rejected message changes no phase. Beginning twice, for two different openings,
+    would disclose the hidden values: a check begins once, in the step that ends the phase.
     """
 
     def __init__(
         self, received: Deal, rank: int, context: bytes, requests: Sequence[Request], dealer: str
     ) -> None:
-        """Take what the dealer sent.
+        """Read the dealer's words.
 
         Raises:
-            PeerError: the dealer sent another amount than the check takes.
+            PeerError: the dealer sent another amount than the check needs.
         """
         self._requests = tuple(requests)
         size = sums.exact_sum(request.size for request in requests) if rank == 0 else 0
@@ -142,12 +142,12 @@ class Tuples:
         return f"Tuples({len(self._requests)} requests)"
 
     def begin(self) -> Taking:
-        """Expand the tuples, to be taken one after the other."""
+        """Expand the tuples, to be taken in order."""
         return Taking(_Stream(self._seed, self._context, self._requests), self._requests, self._correction)
 
 
 class Taking:
-    """The tuples of one check while it runs: each is given out once, in the order of the requests."""
+    """Tuples of a running check: each is returned once, in the order of the requests."""
 
     def __init__(self, stream: _Stream, requests: Sequence[Request], correction: U64) -> None:
         self._stream = stream
@@ -161,14 +161,14 @@ class Taking:
 
     @property
     def left(self) -> int:
-        """Requests that were not made."""
+        """Number of remaining requests."""
         return len(self._requests) - self._next
 
     def take(self, kind: Kind, shape: tuple[int, ...]) -> tuple[U64, ...]:
-        """The parts of the next tuples, u64 of ``shape`` each: r, s of squares; a, b, c of ANDs.
+        """Return the parts of the next tuples, u64 of ``shape`` each: r, s of squares; a, b, c of ANDs.
 
         Raises:
-            UsageError: all are used, or this is not what comes next: no tuple is ever used twice.
+            UsageError: all are used, or another request is next: no tuple is ever used twice.
         """
         if not self.left:
             raise UsageError(
@@ -190,8 +190,6 @@ class Taking:
 
 
 class _Stream:
-    """One evaluator's words, request after request."""
-
     def __init__(self, seed: bytes, context: bytes, requests: Sequence[Request]) -> None:
         words = sums.exact_sum(_PARTS[request.kind] * request.size for request in requests)
         self._words = crypto.expand(

@@ -1,4 +1,4 @@
-"""Evaluation of the other members' updates: from receipts to one's own verdict (ADR 0024, 6 to 9)."""
+"""Evaluation of the other members' updates, from receipts to the own verdict (ADR 0024, steps 6 to 9)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from securefl.protocol.secure_sum.validated.validation import CHECK_NUMBERS
 
 
 def on_held_list(phase: phases.Holding, message: messages.HeldList, roster: crypto.Roster) -> phases.Step:
-    """Reveal the nonce: every listed member holds its shares and triples, and says so.
+    """Reveal the nonce once every listed member has acknowledged its shares and triples.
 
     Raises:
         PeerError: a receipt is missing, not authentic, or of other lists.
@@ -35,12 +35,12 @@ def on_nonces(
     roster: crypto.Roster,
     entropy: Entropy,
 ) -> phases.Step:
-    """Project the shares that are held, and begin all checks.
+    """Project the held shares, and begin all checks.
 
-    Nothing is refused once a check has begun: its triples are taken.
+    No message is rejected once a check has begun: its triples are taken.
 
     Raises:
-        PeerError: a nonce is missing or is not the one committed to.
+        PeerError: a nonce is missing or does not match its commitment.
     """
     core, setup = phase.core, phase.setup
     nonces = relayed.nonces_of(setup, core.commitments, message.nonces, roster)
@@ -65,11 +65,11 @@ def on_nonces(
 def on_check_box(
     phase: phases.Revealed | phases.Checking, message: messages.PeerBox, entropy: Entropy
 ) -> phases.Step:
-    """Take one message of one check.
+    """Process one message of one check.
 
     Raises:
-        PeerError: of no check in which both take part, one that came before or far too early, or that does
-            not open.
+        PeerError: the two members share no such check, or the message is repeated, far too early, or does not
+            open.
     """
     owner, number = divmod(message.number, CHECK_NUMBERS)
     lines = phase.core.checks.get(owner)
@@ -93,7 +93,7 @@ def on_check_box(
 
 
 def _resume(step: phases.Step, owner: int, incoming: Iterable[Incoming], entropy: Entropy) -> phases.Step:
-    """Go on with one check; after the last one, say the verdict. A check that fails accepts nobody."""
+    """Continue one check; after the last one, send the verdict. A failed check rejects its owner."""
     phase = step.phase
     if not isinstance(phase, phases.Checking):
         return step

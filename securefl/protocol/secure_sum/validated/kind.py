@@ -1,4 +1,4 @@
-"""Sums of updates that are checked before they count, behind the port (ADR 0024)."""
+"""Sums of updates that are checked before they count, as a kind of secure sum (ADR 0024)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -34,26 +34,26 @@ from securefl.scenario import Deadlines, Scenario
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """Tests that updates have to pass in one run."""
+    """Tests of updates in one run."""
 
     scenario: Scenario
     length: int
-    """d."""
+    """d: parameters of an update."""
 
     @property
     def validation(self) -> Validation:
-        """The same for all."""
+        """Validation parameters, the same for all."""
         sums = self.scenario.secure_sum
         if sums.validated is None:
             raise UsageError("cannot validate updates: the scenario has no [secure_sum.validated]; add it")
         return Validation(sums.validated.projections, sums.k_anonymity, sums.colluders_per_cluster)
 
     def of(self, weight: float) -> privacy.NormTest:
-        """The update of a party of this public weight.
+        """Return the test for a party of this public weight.
 
         Raises:
-            ConfigError: with numbers that do not fit; ``check`` has refused them.
-            UsageError: nothing is validated.
+            ConfigError: numbers do not fit, which ``check`` rejects before.
+            UsageError: the scenario validates nothing.
         """
         test = feasibility.norm_test_of(self.scenario, weight, self.length)
         if test is None:
@@ -65,7 +65,7 @@ class Tests:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedSums(port.SecureSum):
-    """Sums of what all others have accepted; all listed members open them, and a dealer takes part."""
+    """Sums of updates accepted by all others; all listed members open them, and a dealer takes part."""
 
     tests: Tests
     checks: phases.UpdateChecks | None = None
@@ -87,17 +87,17 @@ class ValidatedSums(port.SecureSum):
         return _Server(self.tests)
 
     def vectors(self, _step: Literal["shares", "training"], members: int) -> int:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: everybody's shares go to everybody."""
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: all exchange shares with all."""
         return 1 + 2 * (members - 1)
 
     def checking(self, deadlines: Deadlines) -> float:
-        """See :class:`securefl.protocol.secure_sum.SecureSum`: nonces, checks, and the shares of the sum."""
+        """See :class:`securefl.protocol.secure_sum.SecureSum`: nonces, checks, and shares of the sum."""
         return 2 * deadlines.shares + deadlines.training
 
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], alive: Collection[int]
     ) -> bytes:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: it also says whose updates passed."""
+        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: it includes the accepted members."""
         return validated_lists(setup.lists_digest(key_list, sharers), frozenset(alive))
 
     def check_machine(self) -> None:
@@ -124,7 +124,7 @@ class ValidatedSums(port.SecureSum):
 
 
 def sums_of(scenario: Scenario, length: int) -> ValidatedSums:
-    """Return the kind as the scenario's table has it, for updates of d = ``length`` parameters."""
+    """Return the kind for the scenario and updates of d = ``length`` parameters."""
     return ValidatedSums(Tests(scenario, length))
 
 
@@ -162,7 +162,7 @@ class _Member(port.MemberEnd):
             case messages.Verdicts(), phases.Judged():
                 step = member.on_verdicts(phase, message, roster)
             case _, phases.Spoiled():
-                # Under way when it was spoiled; the retry will have others.
+                # Sent before the attempt was spoiled; the retry has other messages.
                 return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
@@ -247,7 +247,7 @@ class _Server(SharesServer):
             case AwaitingNonces():
                 return _next(phase, *server.close_nonces(phase), "training", vectors=True)
             case AwaitingVerdicts():
-                # What follows is each member's share of the sum: a vector.
+                # The next step sends each member's share of the sum: a vector.
                 closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
                 return replace(closed, passed=_passed_members(phase))
             case _:
@@ -261,13 +261,13 @@ class _Server(SharesServer):
         found = phase.base if isinstance(phase, AwaitingHeld) else phase
         sharing = found.names(found.sharers) if isinstance(found, CollectingInputs) else frozenset()
         if accused == self.tests.validation.dealer and sender in sharing:
-            # It leaves nothing to start over with.
+            # No retry can succeed without the dealer.
             return Lost(found.setup, f"{sender} received unusable triples from the dealer")
         return SharesServer.complaint(self, found, sender, accused, over=over)
 
     def doubt(self, phase: CollectingInputs, opened: Ring, weights: Mapping[PartyId, float]) -> str:
         accepted = port.own(phase, CheckedShares).accepted
-        # The longest that the sum of the accepted updates can be, in steps.
+        # Largest possible norm of the sum of the accepted updates, in steps.
         longest = exact_sum(self.tests.of(weights[phase.setup.members[i]]).norm for i in accepted)
         if is_too_long(opened, longest):
             return "its norm is above that of all accepted updates together: a member sent a wrong share"

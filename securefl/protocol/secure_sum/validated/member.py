@@ -1,8 +1,8 @@
-"""A member's half of a validated sum, message by message, up to the exported share (ADR 0024).
+"""Member's part of a validated sum, message by message, up to the exported share (ADR 0024).
 
-Each function takes the phase in which its message is due and returns the next one; a wrong message raises
-``PeerError`` and nothing has changed. After the verdicts a member exports the sum of its shares of all
-accepted updates, with its share of zero and its blind; freeze and release are those of the CrypTen sum
+Each function takes the phase in which its message is due and returns the next one. A wrong message raises
+``PeerError`` and changes nothing. After the verdicts a member exports the sum of its shares of all accepted
+updates, with its share of zero and its blind. Freeze and release are those of the CrypTen sum
 (:mod:`securefl.protocol.secure_sum.crypten.member`).
 """
 
@@ -43,14 +43,14 @@ from securefl.protocol.secure_sum.validated.validation import SHARE_NUMBER, Vali
 def advertise(
     setup: Setup, me: PartyId, validation: Validation, tests: tuple[privacy.NormTest, ...], entropy: Entropy
 ) -> tuple[phases.Advertised, messages.KeyAdvert]:
-    """Draw fresh keys, the seed of a blind and a nonce for the sketch; publish keys and commitments.
+    """Draw fresh keys, the seed of a blind and a sketch nonce; publish keys and commitments.
 
     Args:
-        setup: of the attempt.
+        setup: attempt.
         me: this member.
-        validation: of the run.
-        tests: what each member's update has to pass, by member number: weights differ.
-        entropy: of this party and attempt.
+        validation: parameters of the run.
+        tests: test of each member's update, by member number: weights differ.
+        entropy: entropy of this party and attempt.
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
         raise UsageError(
@@ -74,7 +74,7 @@ def on_key_list(
     """Check the relayed adverts and agree on all keys.
 
     Raises:
-        PeerError: the list is not what honest members would have signed, holds fewer than 3 members, or this
+        PeerError: honest members would not have signed the list, it has fewer than 3 members, or this
             member's advert is missing.
     """
     base = phase.base
@@ -132,7 +132,7 @@ def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> ph
 
 
 def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
-    """Take one other member's share of its update; one that cannot be used is complained about.
+    """Store one other member's share of its update, or complain about an unusable one.
 
     Raises:
         PeerError: not of a listed member, out of turn, or a second one.
@@ -160,10 +160,10 @@ def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
 
 
 def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.Roster) -> phases.Step:
-    """Take the triples; a deal that cannot be used is complained about.
+    """Store the triples, or complain about an unusable deal.
 
     Raises:
-        PeerError: of the server: out of turn, twice, or not what the dealer signed for this attempt.
+        PeerError: of the server: out of turn, twice, or not signed by the dealer for this attempt.
     """
     core, dealer = phase.core, phase.core.validation.dealer
     setup, listed = core.setup, core.listed
@@ -191,7 +191,7 @@ def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.R
 
 
 def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto.Roster) -> phases.Step:
-    """Export the share of the sum of those whom all their evaluators accept, blinded.
+    """Export the blinded share of the sum of the updates accepted by all their evaluators.
 
     Raises:
         PeerError: verdicts are missing or altered, or too few members are accepted to open their sum.
@@ -218,7 +218,7 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
 
 
 def _gather(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
-    """Acknowledge once everything is here."""
+    """Acknowledge once all shares and triples have arrived."""
     core = phase.core
     if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):
         return phases.Step(phase, said)

@@ -1,11 +1,11 @@
-"""A member's phases in a validated sum, one attempt (ADR 0024).
+"""Member's phases in one attempt of a validated sum (ADR 0024).
 
 ::
 
-    Advertised -> Gathering -> Holding -> Revealed -> Checking -> Judged -> member.Submitted
-                      '-> Spoiled (accused somebody; a retry follows)
+    Advertised -> Gathering -> Holding -> Revealed -> Checking -> Judged -> member.Submitted '-> Spoiled
+        (complained; a retry follows)
 
-From ``Revealed`` on there is no way back: whoever has revealed its nonce takes part in no other attempt.
+A member that has revealed its nonce takes part in no other attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,25 +40,25 @@ class CheckLines:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Data that stays the same after the key list."""
+    """Constants after the key list."""
 
     listed: member.Listed
     validation: Validation
     tests: tuple[privacy.NormTest, ...]
-    """By member number."""
+    """Tests by member number."""
     nonce: bytes = field(repr=False)
     box: crypto.KeyPair = field(repr=False)
     key_list: bytes
     commitments: Mapping[int, bytes]
-    """To sketch nonces, by member."""
+    """Commitments to sketch nonces, by member."""
     lines: Peers
-    """For shares of updates."""
+    """Channels for shares of updates."""
     checks: Mapping[int, CheckLines]
-    """By owner."""
+    """Check data by owner."""
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         return self.listed.setup
 
     @property
@@ -69,22 +69,22 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """Keys and a nonce drawn and advertised; waiting for the key list."""
+    """Phase that waits for the key list."""
 
     base: member.Advertised
     validation: Validation
     tests: tuple[privacy.NormTest, ...]
-    """By member number."""
+    """Tests by member number."""
     nonce: bytes = field(repr=False)
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         return self.base.setup
 
     @property
     def advert(self) -> messages.KeyAdvert:
-        """The advert that was sent; it holds the commitment to the nonce."""
+        """Sent advert, with the commitment to the nonce."""
         return self.base.advert
 
 
@@ -94,16 +94,16 @@ class _Cored:
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         return self.core.setup
 
 
 @dataclass(frozen=True, slots=True)
 class Gathering(_Cored):
-    """Waiting for the own update, for the others' shares and for the triples."""
+    """Phase that waits for the own update, the others' shares and the triples."""
 
     shared: bool = False
-    """Whether the own update is out."""
+    """True if the own update was sent."""
     words: Mapping[int, U64] = field(default_factory=dict, repr=False)
     """Shares of the others' updates, u64 (d,), by owner."""
     digests: Mapping[int, bytes] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Gathering(_Cored):
 
 @dataclass(frozen=True, slots=True)
 class Holding(_Cored):
-    """All is here and acknowledged; waiting for everybody's receipt."""
+    """Phase that waits for all receipts."""
 
     words: Mapping[int, U64] = field(repr=False)
     tuples: Mapping[int, Tuples] = field(repr=False)
@@ -120,29 +120,29 @@ class Holding(_Cored):
 
 @dataclass(frozen=True, slots=True)
 class Revealed(_Cored):
-    """The nonce is out; waiting for everybody's."""
+    """Phase after revealing the nonce that waits for the others."""
 
     words: Mapping[int, U64] = field(repr=False)
     tuples: Mapping[int, Tuples] = field(repr=False)
     receipts: bytes
     """Digest of all receipts."""
     early: Mapping[int, tuple[Incoming, ...]] = field(default_factory=dict)
-    """What faster members have said already, by the owner whose check it belongs to."""
+    """Check messages of faster members, by owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checking(_Cored):
-    """The checks of the others' updates run."""
+    """Phase of running checks of the others' updates."""
 
     words: Mapping[int, U64] = field(repr=False)
     running: Mapping[int, Computation[bool]]
-    """By owner."""
+    """Checks by owner."""
     results: Mapping[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged(_Cored):
-    """The own verdict is out; waiting for everybody's."""
+    """Phase after the own verdict that waits for the others."""
 
     words: Mapping[int, U64] = field(repr=False)
     verdict: frozenset[int]
@@ -150,7 +150,7 @@ class Judged(_Cored):
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """A member or the dealer made the attempt impossible, and was accused of it; waiting for a retry."""
+    """Phase that waits for a retry after a complaint about a member or the dealer."""
 
     setup: Setup
 
@@ -161,7 +161,7 @@ NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
 
 
 class UpdateChecks(Protocol):
-    """Computations of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
+    """Factory of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
 
     def check(
         self,
@@ -178,7 +178,7 @@ class UpdateChecks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A phase, and what is to be said to the server with it."""
+    """Phase, with messages to the server."""
 
     phase: ValidatedPhase | member.Submitted
     said: tuple[messages.AnyMessage, ...] = ()

@@ -1,4 +1,4 @@
-"""Relayed statements of all members of a validated sum, read from the frames that the server passes on."""
+"""Reading of relayed messages of all members of a validated sum."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -20,7 +20,7 @@ def read_all(
     """Return each listed member's message of one kind with its frame, by number.
 
     Raises:
-        PeerError: of the server: something else, a member twice, or one is missing.
+        PeerError: of the server: another kind, a repeated member, or a missing one.
     """
     said: dict[int, tuple[SaidT, bytes]] = {}
     for frame in frames:
@@ -39,10 +39,10 @@ def read_all(
 def receipts_of(
     setup: Setup, listed: Sequence[int], lists: bytes, frames: Sequence[bytes], roster: crypto.Roster
 ) -> bytes:
-    """Return the digest of everybody's receipt of shares.
+    """Return the digest of all receipts of shares.
 
     Raises:
-        PeerError: as :func:`read_all`, or somebody was shown another key list.
+        PeerError: as :func:`read_all`, or a member got another key list.
     """
     held = read_all(setup, listed, frames, messages.Held, roster)
     for index, (receipt, _) in held.items():
@@ -56,10 +56,10 @@ def receipts_of(
 def nonces_of(
     setup: Setup, commitments: Mapping[int, bytes], frames: Sequence[bytes], roster: crypto.Roster
 ) -> dict[PartyId, bytes]:
-    """Return everybody's nonce.
+    """Return the nonces of all members.
 
     Raises:
-        PeerError: as :func:`read_all`, or of a member: not the nonce that it committed to.
+        PeerError: as :func:`read_all`, or of a member: its nonce does not match its commitment.
     """
     said = read_all(setup, sorted(commitments), frames, messages.SketchNonce, roster)
     for index, (revealed, _) in said.items():
@@ -68,7 +68,7 @@ def nonces_of(
 
 
 def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.SketchNonce) -> None:
-    """Refuse a nonce that is not the one committed to.
+    """Check a nonce against its commitment.
 
     Raises:
         PeerError: of the member.
@@ -81,7 +81,7 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.
 def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return whom all others accept, and what this member is said to have accepted.
+    """Return the members accepted by all others, and the relayed verdict of this member.
 
     Raises:
         PeerError: as :func:`read_all`.

@@ -1,11 +1,11 @@
-"""The server's half of a validated sum: it relays, waits, and counts verdicts (ADR 0024).
+"""Server's part of a validated sum: it relays, waits, and counts verdicts (ADR 0024).
 
 ::
 
     CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
 
-It learns who is accepted and, in the end, their sum. Until all receipts are here, whoever is missing means
-another attempt; after that, a lost sum: there is one sketch for an update.
+It learns the accepted members and their sum. A member missing before all receipts are in causes another
+attempt; later, the sum is lost, since an update has only one sketch.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,29 +37,29 @@ class _Based:
 
     @property
     def setup(self) -> Setup:
-        """Of the attempt."""
+        """Setup of the attempt."""
         return self.base.setup
 
     @property
     def listed(self) -> frozenset[int]:
-        """Member numbers; all of them are needed."""
+        """Member numbers; all are needed."""
         return self.base.sharers
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingHeld(_Based):
-    """Updates, shares and triples are under way; collecting receipts."""
+    """Phase that relays shares and triples, and collects receipts."""
 
     shared: frozenset[tuple[int, int]] = frozenset()
-    """(owner, holder) of the shares of updates that were passed on."""
+    """(owner, holder) of the relayed shares of updates."""
     dealt: frozenset[int] = frozenset()
-    """Members to whom triples were passed on."""
+    """Members whose triples were relayed."""
     held: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Signed frames."""
+    """Signed receipts."""
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Members that have not shared; then the dealer; then members that hold too little."""
+        """Members that have not shared; else the dealer; else members without a receipt."""
         missing = silent_owners(self)
         if not missing and self.dealt != self.listed:
             return frozenset({self.validation.dealer})
@@ -68,7 +68,7 @@ class AwaitingHeld(_Based):
 
 @dataclass(frozen=True, slots=True)
 class AwaitingNonces(_Based):
-    """Everybody holds everything; collecting nonces."""
+    """Phase that collects nonces."""
 
     nonces: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
@@ -80,56 +80,56 @@ class AwaitingNonces(_Based):
 
 @dataclass(frozen=True, slots=True)
 class AwaitingVerdicts(_Based):
-    """The checks run; collecting verdicts."""
+    """Phase that relays checks and collects verdicts."""
 
     verdicts: Mapping[int, frozenset[int]] = field(default_factory=dict)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     sent: Mapping[int, int] = field(default_factory=dict)
-    """Number of words that each member has sent to others."""
+    """Number of check messages sent by each member."""
 
     @property
     def missing(self) -> frozenset[PartyId]:
-        """Those for whose words the others wait, as far as the server can see."""
+        """Members that seem to delay the others."""
         return self.base.names(without_verdict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedShares(BlindedShares):
-    """All verdicts are here; collecting the members' shares of the sum of accepted updates.
+    """Phase that collects the members' shares of the sum of accepted updates.
 
-    Every member holds a part of every update, so that all have to submit and to release.
+    Every member holds a part of every update, so all must submit and release.
     """
 
     accepted: frozenset[int] = field(kw_only=True)
-    """Whose updates passed and are in the sum."""
+    """Members whose updates passed and are in the sum."""
 
     @property
     def submitted(self) -> frozenset[PartyId]:
-        """Those that are in the sum, once *all* members' shares are here."""
+        """Members in the sum, once *all* members' shares have arrived."""
         return self.names(self.accepted if self.answered == self.sharers else ())
 
     @property
     def counted(self) -> frozenset[int]:
-        """Those that are accepted."""
+        """Accepted members."""
         return self.accepted
 
     @property
     def unfinished(self) -> str:
-        """Lost without any one share: there is no second sketch."""
+        """Loss if any share is missing: there is no second sketch."""
         names = ", ".join(sorted(self.missing))
         return f"{names} sent no share of the sum" if names else ""
 
     @property
     def final(self) -> str:
-        """Always: the sketch is known."""
+        """Constant reason: the sketch is known."""
         return "a member that is in this sum is missing in another one"
 
     def holders(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """All members."""
+        """Return all members."""
         return tuple(sorted(self.sharers))
 
     def releases_needed(self, _survivors: Collection[PartyId]) -> int:
-        """All members."""
+        """Return the number of members."""
         return len(self.sharers)
 
 
@@ -156,7 +156,7 @@ def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[P
     """Return the receiver of a message, and the message for it.
 
     Raises:
-        PeerError: sender or receiver are not on the key list, or one and the same.
+        PeerError: sender or receiver are not on the key list, or are the same.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
@@ -171,10 +171,10 @@ def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[P
 def on_share(
     phase: AwaitingHeld, sender: PartyId, message: messages.PeerBox
 ) -> tuple[AwaitingHeld, tuple[PartyId, messages.PeerBox]]:
-    """Pass on a share of an update.
+    """Relay a share of an update.
 
     Raises:
-        PeerError: not between two listed members, something else than a share, or a second one.
+        PeerError: not between two listed members, not a share, or a second one.
     """
     passed = _relay(phase, sender, message)
     pair = (phase.setup.index(sender), message.peer)
@@ -189,7 +189,7 @@ def on_share(
 def on_dealt(
     phase: AwaitingHeld, sender: PartyId, message: messages.Dealt, signed: bytes
 ) -> tuple[AwaitingHeld, tuple[PartyId, messages.DealtTo]]:
-    """Pass on one member's triples.
+    """Relay one member's triples.
 
     Raises:
         PeerError: not the dealer, not a listed member, or a second time.
@@ -207,7 +207,7 @@ def on_dealt(
 
 
 def on_held(phase: AwaitingHeld, sender: PartyId, message: messages.Held, signed: bytes) -> AwaitingHeld:
-    """Take one receipt.
+    """Store one receipt.
 
     Raises:
         PeerError: not listed, a second one, or of other lists.
@@ -221,10 +221,10 @@ def on_held(phase: AwaitingHeld, sender: PartyId, message: messages.Held, signed
 def close_held(
     phase: AwaitingHeld, max_attempts: int
 ) -> tuple[AwaitingNonces | CollectingKeys | Lost, messages.HeldList | None]:
-    """End the step: all receipts to all, or another attempt without those who have none.
+    """End the step: send all receipts to all, or retry without the members that have none.
 
-    Without the dealer no attempt can succeed. Without one member's shares nobody has a receipt, so that
-    whoever has not shared is left out first.
+    Without the dealer no attempt can succeed. If a member has not shared, no member has a receipt: it is
+    excluded first.
     """
     missing = silent_owners(phase) or phase.listed - phase.held.keys()
     if not missing:
@@ -238,14 +238,14 @@ def close_held(
 
 
 def silent_owners(phase: AwaitingHeld) -> frozenset[int]:
-    """Members that have not shared their update with all others."""
+    """Return the members that have not shared their update with all others."""
     return frozenset(i for i in phase.listed for j in phase.listed - {i} if (i, j) not in phase.shared)
 
 
 def on_nonce(
     phase: AwaitingNonces, sender: PartyId, message: messages.SketchNonce, signed: bytes
 ) -> AwaitingNonces:
-    """Take one nonce.
+    """Store one nonce.
 
     Raises:
         PeerError: not listed, a second one, or not the one committed to.
@@ -256,7 +256,7 @@ def on_nonce(
 
 
 def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messages.SketchNonces | None]:
-    """End the step: all nonces to all. Without one there is no sketch, and there is no second one."""
+    """End the step: send all nonces to all. If one is missing, the sum is lost: there is no second sketch."""
     missing = _names(phase, phase.listed - phase.nonces.keys())
     if missing:
         return Lost(phase.setup, f"the updates cannot be checked: {missing} revealed no nonce"), None
@@ -267,7 +267,7 @@ def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messag
 def on_words(
     phase: AwaitingVerdicts, sender: PartyId, message: messages.PeerBox
 ) -> tuple[AwaitingVerdicts, tuple[PartyId, messages.PeerBox]]:
-    """Pass on one message of a check, and count it.
+    """Relay one message of a check, and count it.
 
     Raises:
         PeerError: not between two listed members.
@@ -277,7 +277,7 @@ def on_words(
 
 
 def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
-    """Return the members for whose verdict the step waits: those that sent least hold up the others."""
+    """Return the members that delay the step: those without a verdict that have sent least."""
     waiting = phase.listed - phase.frames.keys()
     least = min((phase.sent.get(i, 0) for i in waiting), default=0)
     return frozenset(i for i in waiting if phase.sent.get(i, 0) == least)
@@ -286,7 +286,7 @@ def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
 def on_verdict(
     phase: AwaitingVerdicts, sender: PartyId, message: messages.Verdict, signed: bytes
 ) -> AwaitingVerdicts:
-    """Take one verdict.
+    """Store one verdict.
 
     Raises:
         PeerError: not listed, a second one, or about members that it did not check.
@@ -303,7 +303,7 @@ def on_verdict(
 
 
 def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messages.Verdicts | None]:
-    """End the step: all verdicts to all; the sum will hold those whom all others accept."""
+    """End the step: send all verdicts to all; the sum will hold the updates that all others accept."""
     setup = phase.setup
     missing = _names(phase, without_verdict(phase))
     if missing:
@@ -327,7 +327,7 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messa
 
 
 def rejected_members(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
-    """Members whose updates were refused, once all verdicts are here."""
+    """Return the members whose updates were rejected, once all verdicts are in."""
     return tuple(phase.setup.members[i] for i in sorted(phase.listed - accepted_by(phase.verdicts)))
 
 

@@ -1,8 +1,7 @@
-"""An update as additive shares for the other members of its cluster (ADR 0024, steps 4 and 11).
+"""Additive shares of an update for the other members of its cluster (ADR 0024, steps 4 and 11).
 
 The owner keeps none. All shares but one are streams of 32-byte seeds, so that an update costs its owner one
-vector and a few boxes. Any m - 2 of the m - 1 holders have words that are uniform and independent of the
-update.
+vector and a few boxes. The words of any m - 2 of the m - 1 holders are uniform and independent of the update.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,32 +16,32 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.methods import encoding
 
 LEAST_MEMBERS = 3
-"""An update is shared among at least two others."""
+"""Least members: an update is shared among at least two others."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateShare:
-    """One holder's share of one owner's update: a seed, or the words themselves. The other one is empty."""
+    """One holder's share of one owner's update: either a seed or the words."""
 
     seed: bytes = field(default=b"", repr=False)
     words: bytes = field(default=b"", repr=False)
 
     def digest(self, context: bytes) -> bytes:
-        """The digest of this share for a receipt (32 bytes); ``context`` names attempt, owner and holder."""
+        """Return the digest of this share (32 bytes); ``context`` names attempt, owner and holder."""
         return digest("update share", context, self.seed, self.words)
 
 
 def others_of(owner: int, members: Sequence[int]) -> list[int]:
-    """The members without ``owner``, beginning with the one that comes after it.
+    """Return the members without ``owner``, starting after it.
 
-    What is dealt or shared in one piece goes to the first, so that each member has one such piece.
+    The first gets the part that is sent in full, so that each member gets one such part.
     """
     place = members.index(owner)
     return [*members[place + 1 :], *members[:place]]
 
 
 def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
-    """Return what one share is bound to: the attempt's keys context and both member numbers."""
+    """Return the context of one share: the attempt's keys context and both member numbers."""
     return digest("update share context", keys_context, owner, holder)
 
 
@@ -52,7 +51,7 @@ def split(
     """Share ``update`` (u64 ``(d,)``, not changed) among all ``members`` but ``owner``; by holder.
 
     Raises:
-        UsageError: fewer than 3 members, the owner is none of them, or another dtype or shape.
+        UsageError: fewer than 3 members, the owner is not one, or another dtype or shape.
     """
     expect(update, "update", np.uint64, (None,))
     if len(members) < LEAST_MEMBERS or owner not in members:
@@ -73,7 +72,7 @@ def split(
 def words_of(
     share: UpdateShare, length: int, keys_context: bytes, owner: int, holder: int, culprit: str
 ) -> U64:
-    """The words of a share that a peer sent: u64 ``(length,)``.
+    """Return the words of a peer's share: u64 ``(length,)``.
 
     Raises:
         PeerError: neither a seed nor ``length`` words, or both.
@@ -88,11 +87,11 @@ def words_of(
 
 
 def release_share(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
-    """A member's release: its shares of the accepted members' updates, plus its share of zero.
+    """Return a member's shares of the accepted members' updates, added up, plus its share of zero.
 
     Args:
-        held: by owner, this member's shares, u64 ``(d,)``; its own number is not among them.
-        accepted: member numbers; may hold this member's own, of which it has no share.
+        held: this member's shares by owner, u64 ``(d,)``, without its own number.
+        accepted: member numbers; may include this member's own.
         zero: this member's share of zero over the complete graph of *all* members, u64 ``(d,)``. Without it,
             one member and the server would open an update (ADR 0024).
     """

@@ -1,8 +1,8 @@
-"""Public ternary projections of a vector over Z_2^64, from a seed that nobody chose alone (ADR 0024).
+"""Public ternary projections of a vector over Z_2^64, from a jointly chosen seed (ADR 0024).
 
 Entry (j, i) of the projection matrix is -1, 0 or 1 with probability 1/4, 1/2, 1/4, all independent: the
-difference of two bits of a stream. Projections are linear, so that members compute them from shares alone and
-the projections of the shares add up to those of the vector.
+difference of two bits of a stream. Projections are linear, so the projections of shares add up to those of
+the vector.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ MAX_PROJECTIONS = 256
 _BLOCK = 1 << 11
 """Coordinates projected at a time: the unpacked signs of 64 projections fill 1 MiB."""
 _LIMB_BITS = 16
-"""Words are cut into pieces of so many bits, whose products with signs float64 sums exactly."""
+"""Bits of the limbs of words, whose products with signs float64 sums exactly."""
 
 
 def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
-    """A member's commitment to its part of the seed, 32 bytes, published before any share leaves."""
+    """Return a member's commitment to its part of the seed, 32 bytes, published before any share is sent."""
     return crypto.digest("sketch nonce commitment", *instance, party, nonce)
 
 
@@ -33,11 +33,10 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
     """Return the seed (32 bytes) of the matrix of one secure sum.
 
     Args:
-        nonces: of *all* members of the attempt, 32 bytes each. Leaving one out would let whoever withholds it
+        nonces: nonces of *all* members of the attempt, 32 bytes each. If one were optional, its member could
             choose between two seeds.
-        instance: the attempt.
-        receipts: digest of what every member has acknowledged to hold, so that a seed of other shares is
-            another seed.
+        instance: attempt.
+        receipts: digest of all members' receipts, so that other shares give another seed.
 
     Raises:
         UsageError: no nonces, or one of another length.
@@ -51,14 +50,14 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
 
 
 def project(seed: bytes, vectors: U64, projections: int) -> U64:
-    """The projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
+    """Return the projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
 
-    Nothing overflows unnoticed: every word is cut into pieces of 16 bits, a product of 2048 of them with
-    signs stays below 2^27, and what is added up after that wraps modulo 2^64, as it has to.
+    Float64 sums are exact: words are cut into limbs of 16 bits, and 2048 products with signs stay below 2^27.
+    Later additions wrap modulo 2^64 as intended.
 
     Args:
         seed: 32 bytes (:func:`sketch_seed`).
-        vectors: shares or whole vectors, one a row. They are never written to.
+        vectors: shares or whole vectors, one per row; not changed.
         projections: a positive multiple of 8, at most 256.
 
     Raises:
@@ -79,12 +78,12 @@ def project(seed: bytes, vectors: U64, projections: int) -> U64:
 
 
 def matrix(seed: bytes, length: int, projections: int) -> npt.NDArray[np.int8]:
-    """The matrix itself, i8 ``(projections, length)``: for tests and small sizes."""
+    """Return the matrix, i8 ``(projections, length)``: for tests and small sizes."""
     return _signs(_bits(seed, length, projections)).astype(np.int8).T
 
 
 def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
-    """Packed bits ``(length, 2, projections / 8)``: what is added, what is taken away."""
+    """Return packed bits ``(length, 2, projections / 8)``: added, subtracted."""
     if len(seed) != NONCE_BYTES:
         raise UsageError(f"seed of a sketch must have {NONCE_BYTES} bytes, found {len(seed)}")
     if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:

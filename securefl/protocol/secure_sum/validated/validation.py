@@ -1,4 +1,4 @@
-"""Parameters of a validated sum, and the rules that members and server apply alike (ADR 0024)."""
+"""Parameters of a validated sum, and rules shared by members and server (ADR 0024)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ CHECK_NUMBERS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Parameters of validation, the same in all attempts of a run; what bounds updates goes by weight."""
+    """Parameters of validation in all attempts of a run; bounds of updates depend on weights instead."""
 
     projections: int
-    """n: of each update in each check."""
+    """n: projections of each update in each check."""
     k_anonymity: int
-    """k: honest members that a sum must be about at least."""
+    """k: least honest members in a sum."""
     colluders: int
     """f: members of a sum that may collude."""
     dealer: PartyId = DEALER
 
     def shortage(self, accepted: int, min_survivors: int) -> str:
-        """The reason why so few accepted updates must not be opened; empty when they may."""
+        """Return the reason why this number of accepted updates must not be opened, or ""."""
         if accepted < min_survivors:
             return f"{accepted} of the updates passed the check, min_survivors is {min_survivors}"
         if accepted - self.colluders < self.k_anonymity:
@@ -39,28 +39,28 @@ class Validation:
 
 
 def is_too_long(opened: Ring, norm: int) -> bool:
-    """Whether an opened sum is longer than ``norm``, the C of all in it together: some share is wrong."""
+    """Return True if an opened sum is longer than ``norm``, the C of all its members: a share is wrong."""
     values = [int(v) for v in encoding.from_ring(opened)]
     return sums.exact_sum(v * v for v in values) > norm**2
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Members accepted by *all* others: a member's own word about itself does not count.
+    """Return the members accepted by *all* others; their own verdicts do not count.
 
     Args:
-        verdicts: by member, whom it accepts.
+        verdicts: accepted members, by member.
     """
     members = verdicts.keys()
     return frozenset(i for i in members if all(i in verdicts[j] for j in members if j != i))
 
 
 def validated_lists(lists_digest: bytes, accepted: frozenset[int]) -> bytes:
-    """The lists that a validated sum's receipt states: holders of the shares, and members of the sum."""
+    """Return the lists digest of a validated sum's receipt: holders of the shares, and members of the sum."""
     return crypto.digest("validated lists", lists_digest, *sorted(accepted))
 
 
 def receipts_digest(frames: Mapping[int, bytes]) -> bytes:
-    """Digest of everybody's ``Held``, as signed, by member number."""
+    """Return the digest of all signed ``Held`` frames, by member number."""
     fields: list[bytes | int] = []
     for index in sorted(frames):
         fields += [index, frames[index]]
