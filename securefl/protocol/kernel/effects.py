@@ -139,11 +139,9 @@ class ChoiceGiven:
     made: int
     """Number of choices including this one."""
     group: int
-    """Named group."""
 
 
 AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMissing | AtomsCounted
-"""Entries of a party's account."""
 
 
 @dataclass(frozen=True, slots=True)

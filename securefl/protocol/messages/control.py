@@ -11,7 +11,6 @@ WIRE_VERSION: Final = 3
 
 
 Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
-"""Printed version of a program."""
 
 
 class Here(base.Message, frozen=True, kw_only=True):

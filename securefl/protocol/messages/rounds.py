@@ -77,8 +77,8 @@ class Hello(base.Message, frozen=True, kw_only=True):
     commitment: base.Digest
     limits: Limits
     atom_seed: AtomSeed = b""
-    """Seed of the run's atoms from a party that knows it (``round.shared.atom_seed``). Before, the atoms that
-    it keeps from earlier runs (:func:`securefl.methods.clustering.statement_of`)."""
+    """Seed of the run's atoms from a party that knows it (``round.shared.atom_seed``). Until then, the atoms
+    that it keeps from earlier runs (:func:`securefl.methods.clustering.statement_of`)."""
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     """Task group of the party if groups are open."""
     leader: Annotated[bytes, Meta(max_length=8)] = b""

@@ -104,9 +104,8 @@ NotForParties: TypeAlias = (
     | validation.DealRequest
     | verification.Attest
 )
-"""Messages that parties receive only as relayed frames."""
+"""Messages that parties reject, except for :data:`PassedOn`."""
 PassedOn: TypeAlias = PeerBox | validation.DealtTo
 """Messages that the server relays to a member at once."""
 
 KINDS = frozenset(kind.__name__ for kind in get_args(AnyMessage))
-"""Names of all messages, as in tags and envelopes."""

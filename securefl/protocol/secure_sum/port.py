@@ -180,7 +180,6 @@ class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     advert: bytes
     """Signed advert of the owner."""
     members: tuple[messages.Name, ...]
-    """Members of the attempt."""
     digests: tuple[tuple[bytes, ...], ...]
     """Digests of all its shares, by holder and kind."""
     secrets: tuple[tuple[int, tuple[tuple[int, bytes], ...]], ...]
@@ -317,7 +316,7 @@ class SecureSum(ABC):
     everyone: ClassVar[bool] = False
     """True if opening needs all members on the key list, not any ``threshold``."""
     helped: ClassVar[bool] = False
-    """True if dropouts also hold and release parts of the secrets."""
+    """True if members outside the sum also hold parts of it, and release them."""
     dealer: ClassVar[PartyId | None] = None
     """Dealer of the members' correlated randomness; None in most kinds."""
     bad: ClassVar[str] = "a bad share box"
@@ -352,11 +351,7 @@ class SecureSum(ABC):
     ) -> bytes:
         """Return the digest of lists that receipts of a sum state.
 
-        Args:
-            setup: attempt.
-            key_list: digest of the list of adverts.
-            sharers: numbers of the members that share masks or shares.
-            _alive: numbers of the members whose updates the sum holds.
+        ``key_list`` is the digest of the adverts, ``_alive`` the members whose updates the sum holds.
         """
         return setup.lists_digest(key_list, sharers)
 

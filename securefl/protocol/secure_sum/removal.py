@@ -37,7 +37,6 @@ class Removable:
     """Function of a component's number from 1 and its single-use 32-byte key to ring words, shape (d,)."""
 
     def __post_init__(self) -> None:
-        """Check for programming errors."""
         if not 0 <= self.components <= min(scenario.MAX_COMPONENTS, self.planned - 1):
             raise UsageError(
                 f"components must be from 0 to {min(scenario.MAX_COMPONENTS, self.planned - 1)} in a"

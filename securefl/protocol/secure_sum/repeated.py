@@ -44,16 +44,9 @@ def repeatable_from(
     proof: messages.OpeningProof,
     roster: crypto.Roster,
 ) -> Repeatable:
-    """Return a member's knowledge of its cluster's sum from the proof alone, for a later audit.
+    """Return a member's knowledge of its cluster's sum from proof and certified survivors, for an audit.
 
     It holds if the certified commitment covers it, which :func:`repeat_opening` checks.
-
-    Args:
-        sums: kind of the run.
-        setup: attempt that counts.
-        survivors: certified survivors.
-        proof: proof from the server.
-        roster: roster of the run.
 
     Raises:
         PeerError: the proof's adverts and receipts do not match.
@@ -143,14 +136,7 @@ def repeat_opening(
 ) -> Ring:
     """Return the ring sum, shape (d,), that follows from the values fixed before opening.
 
-    Args:
-        sums: kind of the run.
-        known: knowledge of this member's cluster.
-        commitment: certified commitment to its sum.
-        proof: proof from the server.
-        opened: sealed part of the proof.
-        vectors: vectors of the proof.
-        roster: roster of the run.
+    ``commitment`` is certified, ``opened`` the sealed part of the proof.
 
     Raises:
         PeerError: values differ from the fixed ones or are missing. The server is always at fault: with a
@@ -195,7 +181,6 @@ def _repeat_sum(
 def _stated_digests(
     known: Repeatable, proof: messages.OpeningProof, roster: crypto.Roster
 ) -> dict[int, bytes]:
-    """Return the vector digests stated in receipts, by member."""
     setup, inputs = known.setup, dict[int, bytes]()
     for frame in proof.receipts:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)

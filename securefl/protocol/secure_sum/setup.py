@@ -32,7 +32,6 @@ class Setup:
     """True if receipts state digests of the masked vectors, so that others can repeat the opening."""
 
     def __post_init__(self) -> None:
-        """Check for programming errors; the loader has checked feasibility."""
         if list(self.members) != sorted(set(self.members)):
             raise UsageError("members of a sum must be sorted and distinct")
         if not 1 <= self.threshold <= self.min_survivors <= len(self.members):

@@ -37,7 +37,6 @@ MAX_OPEN = 16
 """Most incomplete messages of one sender. Beyond, the oldest carried frame is dropped, since its sender
 resends it in other carriers; without one, the oldest message."""
 _CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
-"""Most carriers of one frame."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from securefl.protocol.wire.envelope import (
 class Outbox:
     """Frames of one process, numbered from 0 within a session.
 
-    A server's first session does not lead; :meth:`lead` begins the next one. ``entropy`` must differ at each
-    start of the process, even if all else follows from a seed: it gives the session.
+    A server's first session does not lead; :meth:`lead` begins the next one. The session comes from
+    ``entropy``, which must differ at each start of the process, even if all else follows from a seed.
 
     ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """

@@ -203,7 +203,6 @@ class Communicator:
             self._box.send(other, payload)
 
     def _from_all(self, tensor: Any) -> list[Any]:
-        """Return all tensors by rank, this member's as a copy."""
         return [
             tensor.clone() if rank == self.get_rank() else self._receive(tensor, rank)
             for rank in range(self.get_world_size())

@@ -18,7 +18,6 @@ from typing import Any, Final
 from securefl.base.errors import ConfigError
 
 INSTALL: Final = "pip install --no-deps crypten==0.4.1 && pip install omegaconf pyyaml"
-"""Installation command."""
 OLDEST: Final = (0, 4, 1)
 BEFORE: Final = (0, 5)
 """Supported versions: :data:`OLDEST` to below this, since the session replaces internals that may change."""
@@ -137,7 +136,6 @@ def device_of(name: str) -> str:
 
 
 def _converter() -> types.ModuleType:
-    """Return the replacement of the ONNX converter."""
     module = types.ModuleType(_CONVERTER)
 
     def unavailable(*_args: object, **_options: object) -> None:

@@ -137,6 +137,7 @@ def submit(
     """Share an encoded update (ring words, shape (d,), not changed) and export the blinded share of the sum.
 
     Removable noise is added as far as a sum of all listed members needs it; no smaller sum opens.
+
     ``without``: number of first noise components to leave out; 0 unless the member deviates.
     """
     setup = phase.setup

@@ -104,14 +104,9 @@ class CryptenEngine:
 
 
 def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Library) -> Ring:
-    """Run a member's part: share every member's words, add, export.
+    """Share every member's words, add them and export this member's share, shape (d,).
 
-    Args:
-        size: number of members.
-        rank: this member's rank.
-        encoded: its words, shape (d,).
-        device: device of the shares.
-        library: CrypTen, with this member's globals installed.
+    ``library`` is CrypTen with this member's globals installed.
     """
     own = library.torch.from_numpy(encoded.astype(np.uint64).view(np.int64)).to(device)
     total: Any = None

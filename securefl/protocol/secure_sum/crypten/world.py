@@ -30,7 +30,6 @@ class World:
 
     members: Sequence[PartyId]
     rank: int
-    """Rank of this member."""
     zeros: ZeroShares
     provider: Any = None
     """CrypTen tuple provider (Beaver triples); None if none are needed."""
@@ -38,7 +37,6 @@ class World:
     """Device, "cpu" or "cuda"."""
 
     def __post_init__(self) -> None:
-        """Check the number of members and the rank."""
         if len(self.members) < 2:
             raise UsageError(
                 f"members of a CrypTen computation must be at least 2, found {len(self.members)}: a single"
@@ -112,7 +110,6 @@ class Refusing:
     """Replacement of CrypTen's generators, which are mt19937 with 32 effective bits of seed."""
 
     def __getitem__(self, key: object) -> NoReturn:
-        """Refuse."""
         raise UsageError(
             "cannot use CrypTen's own random generators: they are not secure here; draw shares of"
             " zero from ZeroShares"

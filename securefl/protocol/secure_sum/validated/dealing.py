@@ -77,7 +77,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
 def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
     """Return CrypTen's requests for adding ``terms`` XOR-shared 64-bit words, ``shape`` sums at once.
 
-    All pairs are added together: one AND and a tree of 6 for the carries per level.
+    Pairs are added in parallel: per level one AND and a tree of 6 for the carries.
     """
     requests: list[Request] = []
     while terms > 1:

@@ -45,12 +45,7 @@ def advertise(
 ) -> tuple[phases.Advertised, messages.KeyAdvert]:
     """Draw fresh keys, the seed of a blind and a sketch nonce; publish keys and commitments.
 
-    Args:
-        setup: attempt.
-        me: this member.
-        validation: parameters of the run.
-        tests: test of each member's update, by member number: weights differ.
-        entropy: entropy of this party and attempt.
+    ``tests`` has a test for each member's update, by member number, since weights differ.
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
         raise UsageError(

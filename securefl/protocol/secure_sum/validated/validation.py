@@ -45,11 +45,7 @@ def is_too_long(opened: Ring, norm: int) -> bool:
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Return the members accepted by *all* others; their own verdicts do not count.
-
-    Args:
-        verdicts: accepted members, by member.
-    """
+    """Return the members accepted by *all* others; their own verdicts do not count."""
     members = verdicts.keys()
     return frozenset(i for i in members if all(i in verdicts[j] for j in members if j != i))
 
