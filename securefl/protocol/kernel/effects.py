@@ -59,7 +59,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write durably (whole, fsync) the state to resume from after a crash, before any later effect."""
+    """Write durably (whole, fsync) the state for a resume, before any later effect."""
 
     state: object = field(repr=False)
     """State, of a type that machine and keeper agree on."""
@@ -108,10 +108,10 @@ class ClustersClosed:
 
 @dataclass(frozen=True, slots=True)
 class AtomsCounted:
-    """Atoms over which metrics without noise are about to be sent. The party keeps its own permanently."""
+    """Atoms of metrics without noise that are about to be sent; the party keeps its own permanently."""
 
     atoms: tuple[tuple[PartyId, ...], ...]
-    """Atoms of all parties of the run that send metrics, including its own."""
+    """Atoms of all parties that send metrics, including its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class RoundMissing:
 
 @dataclass(frozen=True, slots=True)
 class SumsGiven:
-    """Sums for which a party is about to release its shares."""
+    """Sums whose shares a party is about to release."""
 
     round: int
     sums: leakage.Given
@@ -238,4 +238,4 @@ class Aborted:
     over: bool = True
     """True if the run is over; False for a server that another one has replaced."""
     decide: bool = False
-    """True if a person must decide before this process may take part again."""
+    """True if a person must decide before this process continues."""

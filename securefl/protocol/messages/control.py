@@ -21,9 +21,9 @@ class Here(base.Message, frozen=True, kw_only=True):
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]
-    """Number of connections that this process has made, including this one."""
+    """Number of this process's connections, including this one."""
     kept: bool
-    """True if the broker stored messages while the process was offline; a restarted broker has not."""
+    """True if the broker stored messages meanwhile; a restarted broker has not."""
 
 
 class RollCall(base.Message, frozen=True, kw_only=True):
@@ -62,13 +62,13 @@ class Software(base.Message, frozen=True, kw_only=True):
 
 
 class Pause(base.Message, frozen=True, kw_only=True):
-    """Notice from the server to all: the run pauses until the server restarts."""
+    """Notice that the run pauses until the server restarts."""
 
     reason: Annotated[str, Meta(max_length=1_000)]
 
 
 class Goodbye(base.Message, frozen=True, kw_only=True):
-    """Notice from the server: the run is over, for all or for the recipient."""
+    """Notice that the run is over, for all or for the recipient."""
 
     reason: Annotated[str, Meta(max_length=1_000)]
     aborted: bool

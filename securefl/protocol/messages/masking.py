@@ -38,7 +38,7 @@ class KeyList(base.Message, frozen=True, kw_only=True):
 
 
 class ShareBoxes(base.Message, frozen=True, kw_only=True):
-    """Sealed shares of a member for each other listed member (by index), sent to the server."""
+    """Sealed shares of a member for each other listed member (by index)."""
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
     share_digests: Annotated[tuple[_Digests, ...], Meta(min_length=1, max_length=base.MAX_CLUSTER)]
@@ -46,7 +46,7 @@ class ShareBoxes(base.Message, frozen=True, kw_only=True):
 
 
 class BoxList(base.Message, frozen=True, kw_only=True):
-    """Boxes sealed to one member, with the index of each sealer; a sealer without a box is not counted."""
+    """Boxes sealed to one member, with the index of each sealer. Without a box, a member is not counted."""
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
 
@@ -72,7 +72,7 @@ class Complaint(base.Message, frozen=True, kw_only=True):
 
 
 class Retry(base.Message, frozen=True, kw_only=True):
-    """Order to members: restart with this subset, fresh keys and the next attempt number."""
+    """Restart with this subset of members, fresh keys and the next attempt number."""
 
     members: Annotated[tuple[base.Name, ...], Meta(min_length=1, max_length=base.MAX_CLUSTER)]
 
@@ -91,7 +91,7 @@ class Receipt(base.Message, frozen=True, kw_only=True):
 
 
 class VectorReceipt(Receipt, frozen=True, kw_only=True):
-    """Receipt of a verified sum, which also commits to the sent vector."""
+    """Receipt of a verified sum, with a commitment to the sent vector."""
 
     input_digest: base.Digest
     """Hash of the masked input (:func:`securefl.protocol.secure_sum.evidence.input_digest`)."""

@@ -50,14 +50,14 @@ class ModelAnnounce(base.Message, frozen=True, kw_only=True):
 
 
 class BestModel(base.Message, frozen=True, kw_only=True):
-    """Model to keep, sent to all at the end. The place names the round that began with it."""
+    """Model to keep, sent at the end. The place names the round that began with it."""
 
     params: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """Parameters as in :class:`ModelAnnounce`."""
 
 
 class Limits(base.Message, frozen=True, kw_only=True):
-    """Conditions of a party for releasing shares; part of its signed hello."""
+    """Conditions of a party for releasing shares, in its signed hello."""
 
     min_survivors: Annotated[int, Meta(ge=1, le=base.MAX_CLUSTER)]
     k_anonymity: Annotated[int, Meta(ge=1, le=base.MAX_CLUSTER)]
@@ -69,7 +69,7 @@ class Limits(base.Message, frozen=True, kw_only=True):
 
 
 class Hello(base.Message, frozen=True, kw_only=True):
-    """Agreement of a party to take part, with its limits, sample count and nonce commitment."""
+    """Participation of a party, with its limits, sample count and nonce commitment."""
 
     samples: Annotated[int, Meta(ge=1, le=2**31)]
     model_digest: base.Digest
@@ -144,7 +144,7 @@ class BindingFreeze(Freeze, frozen=True, kw_only=True):
 
 
 class Endorse(base.Message, frozen=True, kw_only=True):
-    """Endorsement of one model, configuration, assignment and survivor set, sent to the server."""
+    """Endorsement of one model, configuration, assignment and survivor set."""
 
     statement: base.Digest
     """Digest from :func:`securefl.protocol.round.shared.statement.round_statement`."""
@@ -169,7 +169,7 @@ class Release(base.Message, frozen=True, kw_only=True):
 
 
 class SlotCounts(base.Message, frozen=True, kw_only=True):
-    """Opened seats of a cluster's survivors in the counts of hidden groups, from the server to one party."""
+    """Opened seats of a cluster's survivors in the counts of hidden groups."""
 
     seats: Annotated[
         tuple[Annotated[int, Meta(ge=0, lt=MAX_GROUPS * SEATS)], ...], Meta(max_length=base.MAX_CLUSTER)

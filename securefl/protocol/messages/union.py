@@ -104,7 +104,7 @@ NotForParties: TypeAlias = (
     | validation.DealRequest
     | verification.Attest
 )
-"""Messages that parties reject, except for :data:`PassedOn`."""
+"""Messages for server or dealer, which parties reject unless in :data:`SumToMember`."""
 PassedOn: TypeAlias = PeerBox | validation.DealtTo
 """Messages that the server relays to a member at once."""
 

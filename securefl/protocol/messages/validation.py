@@ -25,7 +25,7 @@ class DealRequest(base.Message, frozen=True, kw_only=True):
 
 
 class Dealt(base.Message, frozen=True, kw_only=True):
-    """Triples of one member for all checks that it evaluates, sent by the dealer."""
+    """Triples of one member for all checks that it evaluates."""
 
     member: MemberNumber
     key: base.Key
@@ -75,7 +75,7 @@ class Held(base.Message, frozen=True, kw_only=True):
     """Receipt for a share of every other member's update and for the sender's triples."""
 
     lists: base.Digest
-    """Digest that the attempt's keys are bound to, as the sender computes it."""
+    """Digest of lists, as the sender computes it."""
     shares: base.Digest
     """Digest over the digests of all held shares, by owner."""
 

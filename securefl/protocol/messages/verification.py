@@ -33,7 +33,7 @@ class OpeningProof(base.Message, frozen=True, kw_only=True):
     claim: RoundClaim
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """Receipts of all members whose vectors are in the sum, in the order of members."""
+    """Receipts of the added members, in their order."""
     signature: base.Signature
     """Server's signature over the claim and all evidence, sealed parts included
     (:mod:`securefl.protocol.round.shared.signed_claim`)."""

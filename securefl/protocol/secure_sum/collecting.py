@@ -51,7 +51,7 @@ class CollectingKeys:
 
 @dataclass(frozen=True, slots=True)
 class CollectingInputs:
-    """Phase that waits for inputs and receipts of the sharing members; kinds add what opens their sums."""
+    """Phase that waits for inputs and receipts of the sharing members."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
@@ -85,12 +85,12 @@ class CollectingInputs:
 
     @property
     def counted(self) -> frozenset[int]:
-        """Members whose updates the sum can hold at most."""
+        """Members that the sum can hold at most."""
         return self.sharers
 
     @property
     def unfinished(self) -> str:
-        """Reason why the sum is lost at its deadline; empty if it may open without the missing members."""
+        """Reason why the sum is lost at its deadline; empty if it may open."""
         return ""
 
     @property
@@ -103,7 +103,7 @@ class CollectingInputs:
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
     def holders(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members that release shares for the sum, ascending."""
+        """Return the numbers of the releasing members, ascending."""
         return self.alive(survivors)
 
     def releases_needed(self, survivors: Collection[PartyId]) -> int:
@@ -111,7 +111,7 @@ class CollectingInputs:
         return self.setup.releases_needed(len(self.alive(survivors)))
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members whose vectors the sum adds, ascending."""
+        """Return the numbers of the added members, ascending."""
         return self.alive(survivors)
 
     def vectors(self, store: VectorStore) -> evidence.Vectors:

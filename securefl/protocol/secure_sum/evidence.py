@@ -33,7 +33,7 @@ class FixedSum:
     sharers: frozenset[int]
     """Members that share masks or shares."""
     alive: tuple[int, ...]
-    """Members whose updates the sum holds, ascending."""
+    """Members in the sum, ascending."""
 
     @property
     def added(self) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ class MemberPhase(Protocol):
 
 
 class InputSent(MemberPhase, Protocol):
-    """Member's attempt after its update was sent; kinds add what they release."""
+    """Member's attempt after its update was sent."""
 
     @property
     def sharers(self) -> frozenset[int]:
@@ -66,7 +66,7 @@ class InputSent(MemberPhase, Protocol):
         ...
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members whose vectors the sum adds, ascending."""
+        """Return the numbers of the added members, ascending."""
         ...
 
 
@@ -202,7 +202,7 @@ class ServerEnd(ABC):
         signed: bytes,
         store: VectorStore,
     ) -> Taken:
-        """Process one message of a member or the dealer. Messages common to all kinds are handled here.
+        """Process one message of a member or the dealer; here those common to all kinds.
 
         Raises:
             PeerError: out of turn, or not what an honest sender sends.
@@ -249,7 +249,7 @@ class ServerEnd(ABC):
         _releases: Mapping[PartyId, Opening],
         _owner: PartyId,
     ) -> DealtSecrets | None:
-        """Return the released shares of one member's secrets; None if members share none."""
+        """Return the released shares of one member's secrets, if any."""
         return None
 
     @abstractmethod
@@ -314,7 +314,7 @@ class SecureSum(ABC):
     """One kind of secure sum, for one scenario."""
 
     everyone: ClassVar[bool] = False
-    """True if opening needs all members on the key list, not any ``threshold``."""
+    """True if opening needs all listed members, not any ``threshold``."""
     helped: ClassVar[bool] = False
     """True if members outside the sum also hold parts of it, and release them."""
     dealer: ClassVar[PartyId | None] = None
@@ -339,7 +339,7 @@ class SecureSum(ABC):
         """Server's end."""
 
     def vectors(self, step: Literal["shares", "training"], _members: int) -> int:
-        """Return the most vectors over one member's connection in a step of a sum of this many members."""
+        """Return the most vectors over one member's connection in a step."""
         return 1 if step == "training" else 0
 
     def checking(self, _deadlines: scenario.Deadlines) -> float:
@@ -356,7 +356,7 @@ class SecureSum(ABC):
         return setup.lists_digest(key_list, sharers)
 
     def check_run(self) -> None:
-        """Check that this kind protects updates, as a run outside simulation requires.
+        """Check that a real run may use this kind.
 
         Raises:
             ConfigError: it hides nothing.
@@ -369,7 +369,7 @@ class SecureSum(ABC):
             )
 
     def check_machine(self) -> None:
-        """Check, before any process starts, that this machine can compute sums of this kind.
+        """Check that this machine can compute sums of this kind.
 
         Raises:
             ConfigError: a requirement is missing.

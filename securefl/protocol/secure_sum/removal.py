@@ -44,7 +44,7 @@ class Removable:
             )
 
     def dropouts(self, survivors: int) -> int:
-        """Return the number of planned members missing from a sum of ``survivors``; 0 if it has more.
+        """Return the number of planned members missing from a sum of ``survivors``, at least 0.
 
         Raises:
             UsageError: more dropouts than are tolerated.
@@ -59,12 +59,12 @@ class Removable:
 
 
 def noise_secret(entropy: Entropy) -> bytes:
-    """Draw a member's first noise secret, 32 bytes, from its entropy for the attempt."""
+    """Draw a member's first noise secret, 32 bytes."""
     return entropy.child("noise secrets").draw(32)
 
 
 def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
-    """Return ``count`` secrets of 32 bytes, beginning with ``first``, each derived from the previous one."""
+    """Return ``count`` secrets of 32 bytes from ``first``, each derived from the previous one."""
     chain = [first][:count]
     while len(chain) < count:
         chain.append(crypto.derive_key(chain[-1], "noise chain", b""))

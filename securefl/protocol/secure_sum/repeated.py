@@ -24,9 +24,9 @@ class Repeatable:
     sharers: frozenset[int]
     """Members that share masks or shares."""
     alive: tuple[int, ...]
-    """Members whose updates the sum holds, ascending."""
+    """Members in the sum, ascending."""
     added: tuple[int, ...]
-    """Members whose vectors are added, ascending."""
+    """Added members, ascending."""
 
 
 def repeatable(sent: port.InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:

@@ -27,9 +27,9 @@ class Setup:
     removable: Removable | None = None
     """Noise that released shares subtract from the sum again, if any."""
     everyone: bool = False
-    """True if opening needs all members on the key list, not any ``threshold``."""
+    """True if opening needs all listed members, not any ``threshold``."""
     verified: bool = False
-    """True if receipts state digests of the masked vectors, so that others can repeat the opening."""
+    """True if receipts commit to the masked vectors, so that others can verify the opening."""
 
     def __post_init__(self) -> None:
         if list(self.members) != sorted(set(self.members)):
@@ -107,11 +107,11 @@ class Setup:
         return finish
 
     def keys_context(self, key_list: bytes) -> bytes:
-        """Return the context that binds all agreed keys of the attempt, given the digest of the key list."""
+        """Return the context of all agreed keys of the attempt."""
         return crypto.digest("keys context", *self.instance, self.binding, key_list)
 
     def lists_digest(self, key_list: bytes, sharers: frozenset[int]) -> bytes:
-        """Return the digest that a receipt states: of the key list and the sharers."""
+        """Return the digest of key list and sharers that a receipt states."""
         return crypto.digest("lists", self.keys_context(key_list), *sorted(sharers))
 
     def seed_digest(self, owner: int, seed: bytes) -> bytes:
@@ -142,5 +142,5 @@ def share_leaf(*digests: bytes) -> bytes:
 
 
 def self_mask_key(seed: bytes, context: bytes) -> bytes:
-    """Return the stream key that masks a member's input until its seed is released."""
+    """Return the stream key of a self mask."""
     return crypto.derive_key(seed, "self mask", context)

@@ -70,5 +70,5 @@ def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
 
 
 def quote_error(error: Exception) -> str:
-    """Return a decoder's message as one short printable line, since it may quote the peer's bytes."""
+    """Return a decoder's message as a short printable line, since it may quote the peer's bytes."""
     return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

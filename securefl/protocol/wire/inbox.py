@@ -265,7 +265,7 @@ class Inbox:
         return self.take(frame, carrier.sender, now)
 
     def _largest(self, header: envelope.Header) -> tuple[int, int]:
-        """Return the most bytes, and the most parts, of the message that this frame is a piece of."""
+        """Return the most bytes and parts of the message of this frame."""
         return (
             (messages.MAX_FRAME, _CARRIERS)
             if header.kind == envelope.CARRIER

@@ -28,7 +28,7 @@ def down(run: RunId, party: PartyId) -> str:
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """Return the topic with the presence of a party or the server, and the broker's last will for it."""
+    """Return the topic for the presence of a party or the server, and its last will."""
     return _topic(run, "status", party, SERVER)
 
 

@@ -1,4 +1,4 @@
-"""Progress of a computation, exchanged between machines and sessions."""
+"""Progress of a computation, between machines and sessions."""
 
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -8,7 +8,7 @@ from securefl.base.errors import PeerError
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 MAX_AHEAD: Final = 256
-"""Most waiting messages of one peer. An honest peer is at most one opening of a few tensors ahead."""
+"""Most waiting messages of a peer; an honest one is at most one opening of a few tensors ahead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def dealt(
     releases: Mapping[PartyId, messages.InstanceShares],
     owner: PartyId,
 ) -> DealtSecrets:
-    """Return the shares of one member's secrets that open the sum, with the values that commit to them."""
+    """Return the shares of one member's secrets that open the sum, with their commitments."""
     setup, alive, index = phase.setup, phase.alive(survivors), phase.setup.index(owner)
     numbered = {setup.index(name): release for name, release in releases.items()}
     holders = sorted(numbered)[: setup.threshold]

@@ -93,7 +93,7 @@ def on_check_box(
 
 
 def _resume(step: phases.Step, owner: int, incoming: Iterable[Incoming], entropy: Entropy) -> phases.Step:
-    """Continue one check; after the last one, send the verdict. A failed check rejects its owner."""
+    """Continue one check; after the last, send the verdict. A failed check rejects its owner."""
     phase = step.phase
     if not isinstance(phase, phases.Checking):
         return step

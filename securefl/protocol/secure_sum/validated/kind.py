@@ -65,7 +65,7 @@ class Tests:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedSums(port.SecureSum):
-    """Sums of updates accepted by all others; all listed members open them, and a dealer takes part."""
+    """Sums of updates accepted by all others, with a dealer; all listed members open them."""
 
     tests: Tests
     checks: phases.UpdateChecks | None = None

@@ -30,7 +30,7 @@ from securefl.protocol.secure_sum.validated.validation import Validation
 
 @dataclass(frozen=True, slots=True)
 class CheckLines:
-    """Data of one evaluator for the check of one owner, besides share and triples."""
+    """Channels and zero shares of one evaluator for the check of one owner."""
 
     evaluators: tuple[int, ...]
     """Member numbers by rank."""
@@ -150,7 +150,7 @@ class Judged(_Cored):
 
 @dataclass(frozen=True, slots=True)
 class Spoiled:
-    """Phase that waits for a retry after a complaint about a member or the dealer."""
+    """Phase that waits for a retry after a complaint."""
 
     setup: Setup
 

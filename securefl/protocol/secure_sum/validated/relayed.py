@@ -17,7 +17,7 @@ SaidT = TypeVar("SaidT", messages.Held, messages.SketchNonce, messages.Verdict)
 def read_all(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], kind: type[SaidT], roster: crypto.Roster
 ) -> dict[int, tuple[SaidT, bytes]]:
-    """Return each listed member's message of one kind with its frame, by number.
+    """Return the listed members' messages of one kind with frames, by number.
 
     Raises:
         PeerError: of the server: another kind, a repeated member, or a missing one.
@@ -81,7 +81,7 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.
 def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the members accepted by all others, and the relayed verdict of this member.
+    """Return the members accepted by all others, and this member's relayed verdict.
 
     Raises:
         PeerError: as :func:`read_all`.

@@ -139,7 +139,7 @@ ValidatedPhase = AwaitingHeld | AwaitingNonces | AwaitingVerdicts
 def close_keys(
     phase: CollectingKeys, validation: Validation
 ) -> tuple[AwaitingHeld | Lost, messages.KeyList | None, messages.DealRequest | None]:
-    """End the key step; the list goes to the listed members and to the dealer."""
+    """End the key step; list and request go to listed members and dealer."""
     base, key_list = server.close_keys(phase)
     if isinstance(base, Lost) or key_list is None:
         return Lost(phase.setup, base.reason if isinstance(base, Lost) else ""), None, None
@@ -277,7 +277,7 @@ def on_words(
 
 
 def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
-    """Return the members that delay the step: those without a verdict that have sent least."""
+    """Return the members without a verdict that have sent least: they delay the others."""
     waiting = phase.listed - phase.frames.keys()
     least = min((phase.sent.get(i, 0) for i in waiting), default=0)
     return frozenset(i for i in waiting if phase.sent.get(i, 0) == least)
@@ -303,7 +303,7 @@ def on_verdict(
 
 
 def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messages.Verdicts | None]:
-    """End the step: send all verdicts to all; the sum will hold the updates that all others accept."""
+    """End the step: send all verdicts to all; the sum holds the accepted updates."""
     setup = phase.setup
     missing = _names(phase, without_verdict(phase))
     if missing:
@@ -327,7 +327,7 @@ def close_verdicts(phase: AwaitingVerdicts) -> tuple[CheckedShares | Lost, messa
 
 
 def rejected_members(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
-    """Return the members whose updates were rejected, once all verdicts are in."""
+    """Return the rejected members, once all verdicts are in."""
     return tuple(phase.setup.members[i] for i in sorted(phase.listed - accepted_by(phase.verdicts)))
 
 

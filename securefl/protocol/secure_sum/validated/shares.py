@@ -41,14 +41,14 @@ def others_of(owner: int, members: Sequence[int]) -> list[int]:
 
 
 def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
-    """Return the context of one share: the attempt's keys context and both member numbers."""
+    """Return the context of one share."""
     return digest("update share context", keys_context, owner, holder)
 
 
 def split(
     update: U64, owner: int, members: Sequence[int], keys_context: bytes, entropy: Entropy
 ) -> dict[int, UpdateShare]:
-    """Share ``update`` (u64 ``(d,)``, not changed) among all ``members`` but ``owner``; by holder.
+    """Return shares of ``update`` (u64 ``(d,)``, not changed) for ``members`` but ``owner``; by holder.
 
     Raises:
         UsageError: fewer than 3 members, the owner is not one, or another dtype or shape.

@@ -25,7 +25,7 @@ _LIMB_BITS = 16
 
 
 def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
-    """Return a member's commitment to its part of the seed, 32 bytes, published before any share is sent."""
+    """Return a member's commitment to its nonce, 32 bytes, published before any share is sent."""
     return crypto.digest("sketch nonce commitment", *instance, party, nonce)
 
 

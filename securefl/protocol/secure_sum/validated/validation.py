@@ -16,7 +16,7 @@ CHECK_NUMBERS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Parameters of validation in all attempts of a run; bounds of updates depend on weights instead."""
+    """Validation parameters of a run; bounds of updates depend on weights instead."""
 
     projections: int
     """n: projections of each update in each check."""
@@ -27,7 +27,7 @@ class Validation:
     dealer: PartyId = DEALER
 
     def shortage(self, accepted: int, min_survivors: int) -> str:
-        """Return the reason why this number of accepted updates must not be opened, or ""."""
+        """Return the reason why too few updates are accepted, or ""."""
         if accepted < min_survivors:
             return f"{accepted} of the updates passed the check, min_survivors is {min_survivors}"
         if accepted - self.colluders < self.k_anonymity:
@@ -39,7 +39,7 @@ class Validation:
 
 
 def is_too_long(opened: Ring, norm: int) -> bool:
-    """Return True if an opened sum is longer than ``norm``, the C of all its members: a share is wrong."""
+    """Return True if an opened sum is longer than ``norm``, the C of its members: a share is wrong."""
     values = [int(v) for v in encoding.from_ring(opened)]
     return sums.exact_sum(v * v for v in values) > norm**2
 
@@ -51,7 +51,7 @@ def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
 
 
 def validated_lists(lists_digest: bytes, accepted: frozenset[int]) -> bytes:
-    """Return the lists digest of a validated sum's receipt: holders of the shares, and members of the sum."""
+    """Return the receipt's digest of lists: holders of shares, and members of the sum."""
     return crypto.digest("validated lists", lists_digest, *sorted(accepted))
 
 
