@@ -42,7 +42,7 @@ class RecordOptions(Options):
     lab: bool = False
     """True if whole vectors and the ground truth are recorded."""
     keep_models: int | None = 0
-    """Number of latest rounds of which the server keeps the model; None for all."""
+    """Number of latest rounds whose model the server keeps; None for all."""
     transcript_bytes: int | None = None
     """Bound of the transcripts of each process; the oldest rounds are deleted. None for any."""
 

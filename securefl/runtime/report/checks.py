@@ -28,7 +28,7 @@ class RunVerdict:
     """Maximum probability that a party that follows the protocol (in fixed clusters: with its cluster mates)
     is ever named, if the bound on the number of Byzantine parties holds."""
     byzantine: int | None
-    """That bound; None if no evidence depends on it."""
+    """Bound on Byzantine parties; None if no evidence depends on it."""
 
     @property
     def named(self) -> tuple[Suspect, ...]:

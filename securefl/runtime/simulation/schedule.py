@@ -65,7 +65,7 @@ class RecordedDraw:
 
 @dataclass(frozen=True, slots=True)
 class RoundFate:
-    """Fate of one round, as recorded by a run's server."""
+    """Outcome of one round, as recorded by a run's server."""
 
     present: frozenset[PartyId]
     """Parties in its draw."""
@@ -114,7 +114,7 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Fates of the rounds of a run."""
+    """Recorded rounds of a run."""
 
     run: str
     rounds: Mapping[int, RoundFate]
@@ -126,7 +126,7 @@ class Schedule:
         return frozenset().union(*(fate.present | (fate.left_open or frozenset()) for fate in fates))
 
     def of(self, round_: int) -> RoundFate:
-        """Return the fate of a round.
+        """Return the outcome of a round.
 
         Raises:
             ConfigError: the run had no such round.

@@ -1,4 +1,4 @@
-"""Hash-chained records of what each vantage point saw."""
+"""Hash-chained records of each vantage point."""
 
 import lazy_loader
 
