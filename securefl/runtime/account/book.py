@@ -130,7 +130,6 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
 
 
 def _run_line(run: Run) -> Run:
-    """Return ``run`` without its chain hash."""
     return msgspec.structs.replace(run, before=NOTHING)
 
 

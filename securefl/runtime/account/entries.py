@@ -19,7 +19,6 @@ _Number = Annotated[int, Meta(ge=0)]
 _Rows = dict[str, tuple[tuple[_Number, ...], ...]]
 
 NOTHING = "0" * 64
-"""Hash before the first line."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -188,7 +187,6 @@ def _outside(entries: Sequence[Entry]) -> Iterable[tuple[int, int]]:
 
 
 def _unknown_clusters(entries: Sequence[Entry]) -> Iterable[int]:
-    """Yield the lines that close clusters which no earlier line has drawn."""
     run, drawn = None, dict[tuple[str, str, int], _Rows]()
     for number, entry in enumerate(entries, start=1):
         if isinstance(entry, Run):

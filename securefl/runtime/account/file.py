@@ -128,7 +128,6 @@ class AccountFile:
             self._tip.write(self._lines, self._last)
 
     def _read(self) -> tuple[tuple[Entry, ...], tuple[str, ...], int]:
-        """Return entries, their hashes, and the number of bytes in whole lines."""
         with open(self._handle, "rb", closefd=False) as file:
             file.seek(0)
             raw = file.read()

@@ -67,7 +67,6 @@ def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
 
 
 def _parts(entries: Sequence[Entry], same: Callable[[Run], Hashable]) -> tuple[RunAccount, ...]:
-    """Split an account into parts of equal key ``same``."""
     found: dict[Hashable, tuple[Run, dict[int, Update], list[Sums], list[GroupNamed]]] = {}
     refunds = {
         (run.server, entry.of, entry.round)
@@ -230,7 +229,6 @@ def _names(roster: crypto.Roster) -> dict[str, PartyId]:
 def _read_rows(
     run: Run, rows: Mapping[str, Sequence[Sequence[int]]], names: Mapping[str, PartyId]
 ) -> dict[bytes, tuple[tuple[PartyId, ...], ...]]:
-    """Return rows of an entry with members named as in a roster."""
     members = [names.get(key, PartyId(f"key {key[:16]}")) for key in run.parties]
     return {
         bytes.fromhex(model): tuple(tuple(sorted(members[place] for place in row)) for row in sums)

@@ -59,7 +59,7 @@ def conclude(
     """Return the summary, and write it as ``summary.json`` unless the run continues.
 
     Raises:
-        RunAbortedError: the disk is full or missing.
+        RunAbortedError: the write failed.
     """
     metrics.on_end(end)
     summary = report.summarise(

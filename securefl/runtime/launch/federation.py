@@ -121,7 +121,6 @@ class LocalRun:
         return self._scenario
 
     def _place(self) -> None:
-        """Choose the device of training, and of CrypTen's shares if they follow it."""
         scenario = self._scenario
         # Sites choose their own devices, and share the GPU.
         shared = scenario.secure_sum.kind == "crypten"
@@ -133,7 +132,6 @@ class LocalRun:
             self._scenario = msgspec.structs.replace(scenario, training=training)
 
     def _settle(self, setup: LocalSetup) -> Mechanism | None:
-        """Settle the scenario's privacy, write the settled scenario, and return the mechanism of releases."""
         if self._scenario.privacy.unit == "none":
             return None
         # Only runs with privacy need these imports of a second or two.
@@ -170,7 +168,6 @@ class LocalRun:
         return transport.Brokers((running.url,)), tls
 
     async def _try(self, broker: transport.Brokers) -> int:
-        """Return the broker's maximum frame in bytes; check that it retains frames."""
         name, topic = f"{self._options.run}-start", topics.probe(self._options.run, SERVER)
         limit = await transport.measure_frame_limit(broker, name, topic)
         if self._options.remote_broker() is not None:
@@ -234,7 +231,6 @@ class LocalRun:
             )
 
     def _follow(self, children: Children) -> None:
-        """Handle news until the server has ended, then give the parties time to end."""
         until: float | None = None
         longest = None if self._options.cancelled is None else _CANCELLATION_SECONDS
         while children.running and (until is None or time.monotonic() < until):
@@ -251,7 +247,6 @@ class LocalRun:
                             until = time.monotonic() + _GOODBYE_SECONDS
 
     def _check_cancelled(self) -> None:
-        """Raise an error if another thread has cancelled the run."""
         if self._options.cancelled is not None and self._options.cancelled.is_set():
             raise SignalledError("its caller")
 
@@ -274,7 +269,6 @@ class LocalRun:
             raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {said[0].reason}")
 
     def _report_death(self, name: PartyId, exit_code: int) -> None:
-        """Report a process that ended early without a reason."""
         if exit_code == 0 or self._following.ending is not None or name in self._fatal:
             return
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

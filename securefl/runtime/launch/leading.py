@@ -40,7 +40,6 @@ class Leading:
         self._metrics: report.RunMetrics | None = None
         self._following: following.Following | None = None
         self.summary: report.Summary | None = None
-        """Summary of the run, once it has ended."""
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -77,7 +76,6 @@ class Leading:
         self._following = following.Following(metrics, self._progress, parties, alone=True)
 
     def _open_rows(self) -> report.MetricsFile:
-        """Return the file of rows, continued on a resume, which deletes the former summary."""
         if self._resumes:
             self._directory.summary_file.unlink(missing_ok=True)
             if self._directory.metrics_file.exists():
@@ -88,7 +86,7 @@ class Leading:
         """Handle an item of the process.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if self._following is None:
             return
@@ -100,7 +98,7 @@ class Leading:
         """Write the summary, if the run has begun and there is none yet.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if self._metrics is None or self._rows is None or self.summary is not None:
             return

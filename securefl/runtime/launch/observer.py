@@ -177,7 +177,6 @@ class Observations:
         self._bytes = 0
         self._unreadable = 0
         self.over = False
-        """True if the server has sent its goodbye."""
 
     def take(self, frame: ArrivedFrame) -> None:
         """Record one frame's metadata and hash; its content in the lab only."""
@@ -266,7 +265,6 @@ async def _observe(settings: ObserverSettings) -> Observations:
 
 
 async def _take_all(transport: MqttTransport, observations: Observations) -> None:
-    """Record frames until the run is over or a signal asks to end."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

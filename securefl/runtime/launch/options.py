@@ -62,7 +62,6 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     """With a local broker: TLS and a client certificate per process."""
     data_dir: Path | None = None
     observe: bool = False
-    """Start an observer at the broker."""
     on_round: Callable[[RoundRecord], None] | None = None
     """Receives the record of each round as it ends, in the process that starts the run."""
     cancelled: threading.Event | None = None

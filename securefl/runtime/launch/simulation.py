@@ -50,14 +50,11 @@ from securefl.training import models, sgd, sites
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Listener that writes results."""
-
     directory: RunDirectory
     module: torch.nn.Module
     scenario: Scenario
 
     def on_report(self, _now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         process.keep_result(report, self.directory.best_file, self.module, self.scenario)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
@@ -70,7 +67,7 @@ class Simulation:
     Raises:
         ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
             nothing was written.
-        RunAbortedError: the disk is full or missing.
+        RunAbortedError: the write failed.
     """
 
     def __init__(self, scenario: Scenario, options: SimulationOptions, progress: Progress) -> None:
@@ -152,7 +149,7 @@ class Simulation:
         """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         try:
             if not self._begun:
@@ -182,7 +179,7 @@ class Simulation:
         """Write and return the summary. Remaining rounds can be resumed from the checkpoint.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         self.close()
         self.end = end = self.end or _interrupted_end(
@@ -307,7 +304,6 @@ def _claim_directory(directory: RunDirectory) -> AbstractContextManager[None]:
 
 
 def _former(out: Path | None) -> RunDirectory:
-    """Return the directory of an interrupted simulation."""
     if out is None:
         raise ConfigError("--resume", "needs the directory of the simulation", "add --out DIRECTORY")
     return RunDirectory.open(out)
@@ -316,7 +312,6 @@ def _former(out: Path | None) -> RunDirectory:
 def _standing(
     directory: RunDirectory, federation: SimulatedFederation
 ) -> tuple[ServerState, Collection[PartyId]]:
-    """Return the state of an interrupted simulation, and the killed parties."""
     checkpoint = directory.path / CHECKPOINT_FILE
     if directory.summary_file.exists() and not checkpoint.exists():
         reason = "has no checkpoint, so there is nothing to resume"

@@ -25,7 +25,6 @@ class PartyBehaviour:
 
     behaviours: tuple[scenario.Behaviour, ...]
     seams: Seams
-    """Seams for the ``PartyContext``."""
     effects: seam.EffectSeam
     """Seam for the shell, applied after every step. Stateful: one per process."""
 

@@ -108,12 +108,9 @@ _placed = lru_cache(maxsize=4)(acting)
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Behaviours that a party shows in some rounds."""
-
     behaviours: tuple[scenario.Behaviour, ...]
 
     def acts(self, round_: int) -> bool:
-        """Return True if any of them acts in a round."""
         return any(behaviour.acts(round_) for behaviour in self.behaviours)
 
 

@@ -45,7 +45,7 @@ class CoalitionFolder:
         Own files of rounds before the last one are deleted: no mate waits for them.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         path = self._path(round_, work, self._me)
         partial = path.with_suffix(".part")

@@ -36,7 +36,6 @@ from securefl.protocol.round import (
 VERSION: Final = 1
 """Version of written files; earlier ones are read."""
 CHECKPOINT: Final = "server.checkpoint"
-"""File in the server's folder."""
 _HEAD: Final = b"securefl server checkpoint\n"
 _ONLY_GIVEN: Final = frozenset({"values"})
 """Parts that are written only if they are not empty."""
@@ -46,13 +45,10 @@ _GO_ON: Final = "restore the newest copy, or start a new run with another --run 
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Contents of a checkpoint."""
-
     version: int
     of: bytes
     """:meth:`RunPlan.config_digest`."""
     parts: dict[str, bytes]
-    """Parts, encoded separately."""
 
 
 class _PendingPart(msgspec.Struct, frozen=True):
@@ -79,7 +75,6 @@ def _plain(value: object) -> object:
 
 
 def _array(kind: Any, value: Any) -> object:
-    """Rebuild an array of :func:`_plain`; refuse an unexpected dtype."""
     found = np.frombuffer(value["data"], np.dtype(value["dtype"])).reshape(value["shape"])
     expected = np.dtype(kind.__args__[1].__args__[0])
     if found.dtype != expected:
@@ -92,13 +87,11 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
-    """Return the types of all parts by name."""
     kinds = {name: kind for name, (_, kind) in ServerState.checkpoint_parts().items()}
     return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
 def _types_of(plan: RunPlan) -> Mapping[str, Any]:
-    """Return the types of all parts by name; instances have the run's kind of sum."""
     collected: Any = plan.sums.server.collected
     return {**_types(), "certified": StoredOpening, "instances": dict[ClusterKey, collected]}
 
@@ -115,7 +108,6 @@ def checkpoint_bytes(plan: RunPlan, state: Checkpoint) -> bytes:
 
 
 def _lasting(standing: ServerState) -> dict[str, Any]:
-    """Return the parts of a state, without empty optional ones."""
     parts = {n: value for n, value in standing.checkpoint_values().items() if n not in _ONLY_GIVEN or value}
     if standing.claims.pending is not None:
         pending = standing.claims.pending
@@ -126,7 +118,6 @@ def _lasting(standing: ServerState) -> dict[str, Any]:
 
 
 def _standing(parts: Mapping[str, Any]) -> ServerState:
-    """Return the state of decoded parts."""
     pending: _PendingPart | None = parts.get("pending")
     if pending is None:
         return ServerState.from_checkpoint(parts)
@@ -160,7 +151,6 @@ def _certified_from(
     certified: StoredOpening | None,
     instances: Mapping[ClusterKey, secure_sum.CollectingInputs] | None,
 ) -> StoredOpening | None:
-    """Return the round of :func:`_certified_parts`."""
     if certified is None:
         return None
     whole = {

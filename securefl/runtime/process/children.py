@@ -35,7 +35,6 @@ PRELOAD = (
     "securefl.runtime.process.server_process",
     "securefl.runtime.launch.process",
 )
-"""Modules that the fork server imports."""
 
 _PATIENCE = 15.0
 """Seconds between asking a process to end and killing it."""
@@ -153,7 +152,6 @@ class Children:
 
 
 def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
-    """Run ``main`` in a child; send a one-line reason if it fails."""
     lifeline.die_with(os.getppid())
     lifeline.end_when_broken(pipe.fileno())
     lifeline.heed_the_launcher_only()

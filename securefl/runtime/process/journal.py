@@ -49,7 +49,6 @@ class FileJournal:
         self.atom_seed = b""
         """Seed of the atoms in which updates may have been sent; empty if none."""
         self.choice = NO_CHOICE
-        """Task group that was named last."""
         self.root = b""
         """Last confirmed root of the chain of models; empty if none."""
         self.rooted = -1
@@ -99,7 +98,6 @@ class FileJournal:
         self._torn = False
 
     def _entries(self, lines: Sequence[bytes]) -> Iterator[tuple[int, _Entry]]:
-        """Yield entries with their numbers, from 1 on."""
         for number, line in enumerate(lines, start=1):
             try:
                 yield number, msgspec.json.decode(line, type=_Entry)
@@ -150,7 +148,6 @@ class FileJournal:
 
 
 def _is_of_round(step: str) -> bool:
-    """Return True if an entry means that its round must not be repeated."""
     return not step.startswith((kernel.LEADS, kernel.ROOT, kernel.CHOSE, kernel.CLAIMED))
 
 

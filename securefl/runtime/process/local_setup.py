@@ -29,7 +29,6 @@ class LocalSetup:
     shards: Mapping[PartyId, Path]
     """Data files; the server's is the test set. Empty if sites train."""
     server_data: Path | None
-    """The server's own training samples, if the scenario gives it any."""
     samples: Mapping[PartyId, int]
     coalitions: Path | None
     """Directory in which attackers exchange updates; None if no attack needs it."""

@@ -14,8 +14,6 @@ LocalResult = kernel.Trained | kernel.Chosen | kernel.Evaluated | kernel.Consult
 
 
 class _Lane:
-    """Thread for one kind of work, and the lock of its current work."""
-
     def __init__(self, name: str) -> None:
         self.free = asyncio.Lock()
         self.thread = work_thread.WorkThread(name)
@@ -25,7 +23,6 @@ class LocalWorker:
     """Worker of one process: trains, evaluates and consults, one training at a time."""
 
     def __init__(self, work: LocalWork, clock: Callable[[], float] = time.monotonic) -> None:
-        """Set up for ``work``; events have the time of ``clock``."""
         self._work = work
         self._clock = clock
         # One training after the other: a late one may still use the model when the next begins.
@@ -113,5 +110,4 @@ class LocalWorker:
 
 
 def _reason(error: BaseException) -> str:
-    """Return a line for the party's own log."""
     return str(error) if isinstance(error, SecureflError) else foreign.describe(error)

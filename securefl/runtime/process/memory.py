@@ -30,7 +30,6 @@ class Memory:
     book: account.RunBook | None
     """None for a key that ends with the run: then the journal is complete."""
     releases: int
-    """Number of updates released in this run."""
     allowed: int | None
     """Number of updates that the party's budget allows in this run; None without one."""
 

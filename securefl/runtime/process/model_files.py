@@ -35,7 +35,6 @@ from securefl.training import models
 from securefl.training.models import keep_model
 
 ROUND_MODELS: Final = "models"
-"""Folder beside the last model."""
 _NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
 
 
@@ -95,7 +94,6 @@ class RoundModels:
         return self._folder / f"round-{round_:04d}.safetensors"
 
     def _there(self) -> list[tuple[int, Path]]:
-        """Return the files of rounds, with their rounds."""
         if not self._folder.is_dir():
             return []
         found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
@@ -103,7 +101,6 @@ class RoundModels:
 
     def _take_away(self, paths: Iterable[Path]) -> None:
         for path in paths:
-            # It may have been deleted already.
             with suppress(OSError):
                 path.unlink()
 

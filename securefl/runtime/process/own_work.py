@@ -30,7 +30,6 @@ class OwnWork:
     choose: Callable[[F32], int | None] | None
     """None without task groups."""
     log: sites.SiteLog | None = None
-    """Log of the party's site, if any."""
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
 
@@ -90,7 +89,7 @@ def _on_shard(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour,
 
 def _training(update: rounds.Trainer, own: Entropy) -> Callable[[kernel.Train], F64]:
     def train(asked: kernel.Train) -> F64:
-        models.limit_threads()  # in the training thread, too
+        models.limit_threads()
         entropy = training_entropy(own, asked.round, asked.work)
         return update(asked.round, asked.params, asked.carry, entropy, asked.samples)
 

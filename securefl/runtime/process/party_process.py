@@ -20,7 +20,6 @@ from securefl.runtime.process.software import own_software
 from securefl.training import models
 
 KEPT_MODEL = "{}.model.safetensors"
-"""File of a party's copy of the best model, in its folder."""
 HEARD_MODEL = "{}.last.safetensors"
 """File of the last model that a party received, in its folder."""
 

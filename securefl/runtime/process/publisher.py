@@ -41,8 +41,6 @@ _RESENDABLE = 16
 
 
 class _Kept(NamedTuple):
-    """Frame that may have to be resent."""
-
     round: int
     to: PartyId
     topic: str
@@ -87,17 +85,14 @@ class Publisher:
         self._window = asyncio.Semaphore(_WINDOW)
         self._publishing: set[asyncio.Task[None]] = set()
         self._taken = 0
-        """Number of ended publications."""
         self._up = True
         self._links = 0
-        """Number of changes of the connection."""
         self._recent: list[tuple[str, bytes]] = []
         self._here: kernel.Send[messages.AnyMessage] | None = None
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
         self._round = -1
         self._repeated: Counter[PartyId] = Counter()
-        """Resends in this round, by requesting process."""
         self._back: set[PartyId] = set()
         """Processes that reported a reconnect since this process's own."""
         self._repeating: asyncio.Task[None] | None = None
@@ -263,7 +258,6 @@ class Publisher:
         while True:
             links = self._links
             try:
-                # Any publication that ends makes room.
                 async with asyncio.timeout(STALLED_SECONDS):
                     await self._window.acquire()
                 break
@@ -275,7 +269,6 @@ class Publisher:
         task.add_done_callback(self._end_publication)
 
     def _stood_since(self, links: int) -> bool:
-        """Return True if the connection is up and has not changed since ``links`` changes."""
         return self._up and self._links == links
 
     def _end_publication(self, task: asyncio.Task[None]) -> None:

@@ -117,7 +117,6 @@ JOURNAL_BOUND = 2**16
 """Bytes, without the current round's entries."""
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
-"""Best model by ``stop.metric``."""
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
 """Function from round, parameters and reclusterings to gradients of the server's own samples."""
 
@@ -158,7 +157,7 @@ async def run_server(
     )
 
     def evaluate(params: F32) -> sgd.Evaluation | None:
-        limit_threads()  # in the evaluating thread, too
+        limit_threads()
         # Written every round, so that an aborted run keeps its model.
         keep_model(settings.out / MODEL_FILE, module, params)
         return work.evaluator.evaluate(params)
@@ -254,13 +253,10 @@ def _read_resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed |
 
 @dataclass(frozen=True)
 class _ServerWork:
-    """Model, evaluator and own data of the server."""
-
     module: torch.nn.Module
     initial: F32
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     consult: Consult | None
-    """Function for ``Consult``; None if the rule needs no samples of the server."""
 
 
 def _without_data(settings: ProcessSettings) -> _ServerWork:
@@ -287,7 +283,6 @@ async def _decline(
     outbox: wire.Outbox,
     last: kernel.Send[messages.AnyMessage],
 ) -> None:
-    """End a run that cannot begin, ignoring errors."""
     topic, retain = topics.down(settings.run, last.to), isinstance(last.message, messages.Goodbye)
     with contextlib.suppress(Exception):
         async with asyncio.timeout(FAREWELL_SECONDS):

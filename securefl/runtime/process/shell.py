@@ -66,7 +66,6 @@ class Shell(Generic[PhaseT]):
         broker_patience: float = 60.0,
     ) -> None:
         self._pauses = pauses
-        """True if another process can resume."""
         self._pausing = False
         self._me = me
         self._machine = machine
@@ -106,7 +105,6 @@ class Shell(Generic[PhaseT]):
         self._room = asyncio.Semaphore(_BACKLOG)
         self._stopping = asyncio.Event()
         self._stopped = 0.0
-        """Time of the request to end."""
         self._working: set[asyncio.Task[kernel.Event[messages.AnyMessage] | None]] = set()
         self._wake: float | None = None
         self._connections = 1
@@ -212,7 +210,6 @@ class Shell(Generic[PhaseT]):
         await self._publisher.drain()
 
     async def _leave_early(self, reason: str, within: float) -> None:
-        """Notify the others that this process ends before the run, ignoring errors."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(within):
                 last = tuple(effect for effect in self._farewell(reason) if isinstance(effect, kernel.Send))
@@ -227,7 +224,6 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)))
 
     def _note_link(self, link: Link) -> None:
-        """Handle a broken or restored connection."""
         now = self._clock()
         self._online = link.up
         self._links += 1
@@ -376,7 +372,6 @@ class Shell(Generic[PhaseT]):
                     await self._publisher.commit(fault)
 
     def _remember(self, effect: kernel.Journal | kernel.Enter | kernel.Keep) -> None:
-        """Write durably, if there is a store."""
         if isinstance(effect, kernel.Enter):
             if self._account is not None:
                 self._account.enter(effect.entry)
@@ -425,7 +420,6 @@ class Shell(Generic[PhaseT]):
         self._events.put_nowait(_Stop(kernel.Aborted(str(error), over=False)) if lost else _Broken(error))
 
     def _end_work(self, task: asyncio.Task[kernel.Event[messages.AnyMessage] | None]) -> None:
-        """Queue the result of local work, or of reading frames."""
         self._working.discard(task)
         if task.cancelled():
             return

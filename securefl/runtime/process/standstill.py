@@ -97,7 +97,6 @@ class Vigil:
         self._step: object = None
         self._agreed = 0.0
         self.due = now + FIRST_SECONDS
-        """Time of the next reminder."""
 
     def begin(self, now: float, step: object, agreed: float = 0.0) -> None:
         """Restart the wait if the step is another one.

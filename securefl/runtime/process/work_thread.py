@@ -76,8 +76,6 @@ def any_is_busy() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Call(Generic[ResultT]):
-    """Call with the future of its result."""
-
     function: Callable[[], ResultT]
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[ResultT | Failure]

@@ -21,7 +21,6 @@ class RunVerdict:
     """Verdict of all rounds on parties, or on fixed clusters."""
 
     suspects: tuple[Suspect, ...]
-    """Suspects at the end of the run."""
     needed: float
     """Decimal digits of evidence that name a suspect."""
     alpha: float
@@ -78,7 +77,6 @@ class Tally:
     silent: int
     sums: int
     failed: int
-    """Sums that the checks excluded."""
     power: float | None
     """Probability that the noise floor excludes such a sum if its signals cancel; None with the published
     pair, and if all parties add their noise."""

@@ -112,7 +112,6 @@ class RoundDraft:
         return records.WITHHELD if party in self.notes.withheld else records.NOT_THERE
 
     def _why(self, party: PartyId, lost: dict[ClusterKey, str]) -> str:
-        """Return the most informative known reason why a participant is in no opened sum."""
         if party in self.notes.oversized:
             return records.OVERSIZED
         if party in self.notes.excluded:

@@ -27,7 +27,6 @@ from securefl.protocol.round import AnyReport, Charge, ClusterSum, parse_evidenc
 from securefl.runtime import transcript
 
 EVIDENCE: Final = "evidence"
-"""Folder beside ``transcripts``."""
 _SUFFIX: Final = ".charge"
 
 

@@ -23,7 +23,6 @@ MEANING: Final = {
     EXIT_PAUSED: "the run is paused: the same command goes on with it",
     EXIT_DECIDE: "a person must decide: the same command would end like this again",
 }
-"""Exit codes in words."""
 NOTHING_EXPECTED: Final = "the run ended, and the scenario expects nothing of it"
 
 
@@ -106,13 +105,11 @@ def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> st
 
 
 def _meets_expectation(judgements: Sequence[Judgement], metric: str) -> bool:
-    """Return True if the scenario has claims on this metric, and all of them hold."""
     stated = [judgement for judgement in judgements if judgement.metric == metric]
     return bool(stated) and all(judgement.ok for judgement in stated)
 
 
 def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
-    """Return True if the last rounds made no model, and the scenario does not expect that."""
     stated = _meets_expectation(judgements, "rounds") or _meets_expectation(judgements, "verified_rounds")
     return outcome.fruitless > 0 and not outcome.aborted and not stated
 

@@ -13,7 +13,6 @@ from securefl.runtime import transcript
 from securefl.scenario import Scenario
 
 FIRST_MODEL = "first.safetensors"
-"""Copy, in the run directory, of the file with the first parameters."""
 
 
 def versions() -> Mapping[str, str]:
@@ -53,7 +52,7 @@ def keep_first_model(directory: Path, scenario: Scenario) -> None:
     Audits on other machines need it. An unreadable file is skipped: every process of the run refuses it.
 
     Raises:
-        RunAbortedError: the disk is full or missing.
+        RunAbortedError: the write failed.
     """
     first, copy = scenario.model.first_file, directory / FIRST_MODEL
     if not first or copy.exists():

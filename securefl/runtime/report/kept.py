@@ -15,7 +15,6 @@ from securefl.protocol import messages, wire
 from securefl.runtime.transcript import JsonValue, files_of, names_in, start_of, writing
 
 FRAMES: Final = "frames"
-"""Folder beside the transcripts."""
 _ALWAYS: Final = (
     messages.Attest,
     messages.BindingFreeze,
@@ -27,7 +26,6 @@ _ALWAYS: Final = (
 _NAMED: Final = re.compile(rb'"(?:kept|claim|roster)":"([0-9a-f]{64})"')
 """References in entries, or in a transcript's first line."""
 _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.StepProof)
-"""Messages as long as models."""
 
 
 class FrameKeeper:
@@ -49,7 +47,7 @@ class FrameKeeper:
         proof's claim, stored separately. ``length``: parameters of a model.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         said, fields = delivery.message, dict[str, JsonValue]()
         if isinstance(said, self._kinds):
@@ -88,7 +86,7 @@ class FrameKeeper:
         """Store the content in a file; return its name, the SHA-256 in hex.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         name = hashlib.sha256(content).hexdigest()
         path = self._folder / name

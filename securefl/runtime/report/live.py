@@ -27,7 +27,6 @@ STEPS: Final = {
     "consult": "own data",
     "evaluate": "test",
 }
-"""Steps of a round in words."""
 
 OPTIONAL: Final = frozenset({"certify", "consult"})
 """Steps that only some runs have."""
@@ -40,12 +39,10 @@ class DisplayState(RunPicture):
     """State of a run, with its plan and its latest events."""
 
     rounds: int
-    """Planned rounds."""
     before: int = field(default=0, kw_only=True)
     """Rounds that ended before a resume: their times are unknown."""
     refusals: int = field(default=0, kw_only=True)
     events: tuple[str, ...] = field(default=(), kw_only=True)
-    """Latest events, newest last."""
 
     def after(self, now: float, report: AnyReport) -> DisplayState:
         """Return the state after a report."""
@@ -94,7 +91,6 @@ class LiveProgress:
     """Display that redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
 
     def __init__(self, console: Console, *, by: str = "rule", explain: bool = False) -> None:
-        """See :func:`securefl.runtime.report.progress.progress_for`."""
         self._console, self._explain = console, explain
         self._by = by
         self._scene = DisplayState(rounds=1)
@@ -259,7 +255,6 @@ def _sums(scene: DisplayState) -> Text:
 
 
 def _accuracy(scene: DisplayState, ascii_only: bool) -> Text:
-    """Return the latest value and, from two rounds on, the curve between lowest and highest value."""
     values = scene.accuracies
     best = max(range(len(values)), key=values.__getitem__)
     text = Text.assemble((percent(values[-1]), "bold"), (f"   best {percent(values[best])}", "dim"))

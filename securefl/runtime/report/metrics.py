@@ -77,7 +77,6 @@ class RunMetrics:
         if reread is None:
             earlier = self._records = list(earlier)
         self._counted = -1
-        """Last round whose participants are accounted for."""
         self._accounts: privacy.Accounts | None = None
         self._watch: checks.CheckWatch | None = None
         self.claims: dict[int, str] = {}
@@ -189,7 +188,6 @@ class RunMetrics:
         return round_ <= self._before
 
     def _close(self, now: float, done: RoundDone, draft: RoundDraft) -> None:
-        """Record the end of a round."""
         self._draft = None
         if self.was_done(done.round):
             return
@@ -297,7 +295,6 @@ class RunMetrics:
         return void or bool(self.claims.get(record.round))
 
     def _evaluation(self) -> Sequence[metrics.Measured]:
-        """Return the metrics of the run's final model, if sites have evaluated it."""
         told = [record for record in self.records if record.metrics]
         if not told:
             return ()
@@ -312,6 +309,5 @@ class RunMetrics:
 
 
 def _total(by_party: Iterable[Mapping[PartyId, object] | None]) -> int | None:
-    """Return the number of entries over all rounds; None if no round has a mapping."""
     known = [len(found) for found in by_party if found is not None]
     return sum(known) if known else None

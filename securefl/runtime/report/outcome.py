@@ -11,13 +11,11 @@ class RunEnd:
     reason: str = ""
     aborted: bool = False
     interrupted: bool = False
-    """True if the user aborted the run."""
     paused: bool = False
     """True if the same command continues the run that the user aborted."""
     decide: bool = False
     """True if a person must decide before this process may lead the run again."""
     untrained: bool = False
-    """True if every training of a round failed."""
     cut: bool = False
     """True if an honest update had coordinates beyond ``encoding.range``."""
 
@@ -35,7 +33,6 @@ class Outcome(RunEnd):
     clusters_lost: int
     """Planned sums that were not opened, over all rounds and reclusterings."""
     opened_sums: int
-    """Opened sums, over all rounds and reclusterings."""
     refusals: int
     """Messages that honest parties or the server rejected."""
     epsilon: float | None = None

@@ -108,7 +108,6 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 
 
 def _evaluation_line(summary: Summary) -> Text:
-    """Return the quality of the model by the sites' metrics."""
     told = [record for record in summary.rounds if record.metrics]
     if not told and summary.scenario.evaluation.metrics:
         return Text("no metrics of sites were used: the log of each site (NAME.site.jsonl) has the reason")
@@ -129,7 +128,6 @@ def _evaluation_line(summary: Summary) -> Text:
 
 
 def _unused_metric_lines(summary: Summary) -> Iterator[Text]:
-    """Yield lines on the rounds whose ``stop.metric`` had too much noise."""
     unused, metric = unused_rounds(summary.rounds, summary.scenario), summary.scenario.stop.metric
     if not unused:
         return
@@ -142,7 +140,6 @@ def _unused_metric_lines(summary: Summary) -> Iterator[Text]:
 
 
 def _tasks(scenario: Scenario) -> str:
-    """Return the meaning of an accuracy of several models."""
     if scenario.groups.count == 1:
         return ""
     if scenario.groups.tasks == "given":
@@ -285,7 +282,6 @@ def _expectations(summary: Summary) -> Iterator[Text]:
 
 
 def _kind_of(summary: Summary, metric: str) -> str:
-    """Return the kind of a claimed epsilon."""
     if metric != "epsilon":
         return ""
     return f" ({'none' if summary.privacy is None else summary.privacy.kind})"
@@ -376,7 +372,6 @@ def _event_key(record: RoundRecord) -> tuple[object, ...]:
 
 
 def _event_lines(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
-    """Yield the participation of a run, and one line per distinct set of round events."""
     heard, of = sorted({one.heard for one in records}), max(map(_expected_parties, records), default=0)
     if not heard:
         return

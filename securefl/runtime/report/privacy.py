@@ -24,13 +24,9 @@ from securefl.runtime.report.text import count_of
 from securefl.scenario import Behaviour, Scenario
 
 SEEDED = "none: noise, rounding and batches follow from --seed, which removes them"
-"""For a run or simulation with seeded entropy."""
 OMNISCIENT = "none: omniscient attackers reveal honest updates without noise"
-"""For a simulation with such attackers."""
 TOO_LITTLE = "none: no finite epsilon bounds so little noise; set privacy.epsilon"
-"""For a run whose noise has no finite epsilon."""
 WITHOUT = "none"
-"""For a run without noise."""
 
 
 def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
@@ -61,9 +57,7 @@ class Account:
     guarantee: Guarantee | None
     """Guarantee of the honest party that released most often; None without a guarantee."""
     text: str
-    """Guarantee in words, or the reason why there is none."""
     kind: str
-    """Kind of its epsilon, or ``none``."""
     releases: Mapping[PartyId, int]
     forgoing: frozenset[PartyId]
 

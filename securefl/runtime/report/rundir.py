@@ -35,7 +35,6 @@ from securefl.runtime.transcript import (
 from securefl.scenario import Scenario, load_scenario, to_toml
 
 RUNS: Final = Path("runs")
-"""Default folder of runs."""
 _SCENARIO: Final = "scenario.toml"
 
 
@@ -192,7 +191,7 @@ class RunDirectory:
         """Write an indented JSON value; numbers that are not finite become null.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
             UsageError: the value is not JSON.
         """
         return self.write_text(name, _dumps(value, indent=2) + "\n")
@@ -201,7 +200,7 @@ class RunDirectory:
         """Write the resolved scenario.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         return self.write_text(_SCENARIO, to_toml(scenario))
 
@@ -238,7 +237,7 @@ class RunDirectory:
         """Copy the file of the first model, if the scenario names one and there is no copy.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         keep_first_model(self.path, scenario)
 
@@ -246,7 +245,7 @@ class RunDirectory:
         """Write the resolved scenario, unless :meth:`check_free` found it: a user's own file stays.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if not self.scenario_file.exists():
             self.write_scenario(scenario)
@@ -256,7 +255,7 @@ class RunDirectory:
 
         Raises:
             ConfigError: it exists already, and there are no earlier records.
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if not earlier:
             return MetricsFile(self.metrics_file)
@@ -268,7 +267,7 @@ class RunDirectory:
 
         Raises:
             ConfigError: it does not exist, or cannot be written to.
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         try:
             with self.metrics_file.open("r+b") as file:
@@ -378,13 +377,12 @@ class MetricsFile:
         """Wait for the disk and close.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         self._lines.close()
 
 
 def _create_empty(path: Path) -> bool:
-    """Create an empty file; return False if another run created it first."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -405,7 +403,6 @@ def _fresh(path: Path) -> Path:
 
 
 def _dumps(value: JsonValue, indent: int | None = None) -> str:
-    """Return JSON, with null for numbers that are not finite."""
     try:
         return json.dumps(without_infinities(value), indent=indent, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -59,7 +59,6 @@ def _least(one: metrics.FeatureStatistics) -> str:
 
 
 def _with_error(one: metrics.FeatureStatistics, name: str) -> str:
-    """Return a moment, with its error if that is more than a hundredth of the standard deviation."""
     value, error = getattr(one, name), one.errors.get(name, 0.0)
     if value is None:
         return f"< {digits(error)}" if name == "std" and error else "-"

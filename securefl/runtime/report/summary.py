@@ -126,7 +126,6 @@ class Summary:
     """In a simulation of statistics: missing values and values outside their range, by column."""
     seconds: float
     files: Mapping[str, str]
-    """Paths by label."""
     ends: Mapping[str, transcript.JsonValue] = field(default_factory=dict)
     """Ends of transcripts (:func:`securefl.runtime.transcript.ends.ends_in`)."""
 
@@ -253,7 +252,6 @@ def _kept_model(
 
 
 def _validation_leakage(rounds: Sequence[RoundRecord]) -> dict[str, transcript.JsonValue]:
-    """Return the leakage of validation to a deviating evaluator, alone and with the dealer; empty if none."""
     projections, bits = (sum(getattr(one, name) for one in rounds) for name in ("projections", "measured"))
     if not bits:
         return {}
@@ -261,7 +259,6 @@ def _validation_leakage(rounds: Sequence[RoundRecord]) -> dict[str, transcript.J
 
 
 def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
-    """Return the sums of numbers in reports of all rounds, by name."""
     total: Counter[str] = Counter()
     for record in rounds:
         total.update(record.tally)
@@ -269,7 +266,6 @@ def _tally(rounds: Sequence[RoundRecord]) -> Counter[str]:
 
 
 def _verification_counts(claims: Mapping[int, str]) -> dict[str, transcript.JsonValue]:
-    """Return the confirmed rounds, and reasons of void ones; empty without verifiers."""
     if not claims:
         return {}
     confirmed: list[transcript.JsonValue] = [round_ for round_, reason in claims.items() if not reason]
@@ -280,7 +276,6 @@ def _verification_counts(claims: Mapping[int, str]) -> dict[str, transcript.Json
 
 
 def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
-    """Return an empty table if there is no backdoor."""
     return {} if success is None else {"backdoor_success": success}
 
 

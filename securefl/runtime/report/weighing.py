@@ -20,7 +20,6 @@ class Weighing:
     """U: the declared count that weighs 1."""
     parties: int
     truncated: int
-    """Number of parties that declared more than the cap."""
     most: PartyId
     """Party with the largest declared count; the first by name."""
     declared: int

@@ -207,13 +207,11 @@ class ProcessWitness:
         if kept or self._refusals.take(culprit, reason):
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason, **kept})
         if kept:
-            # In case the process is killed.
             self._writer.flush()
             self.remark(f"evidence against {printable(culprit, 32)}: {reason}")
         self._tell(Refusal(now, culprit, reason))
 
     def _keep(self, culprit: str, evidence: bytes) -> dict[str, transcript.JsonValue]:
-        """Write evidence to a file and return its name; empty if there is enough of its kind."""
         charge = parse_evidence(evidence)
         kind = culprit, type(getattr(charge, "contents", charge))
         self._evidence[kind] += 1
@@ -320,7 +318,6 @@ class ProcessWitness:
 
 
 def _stated_digests(plan: RunPlan) -> dict[str, transcript.JsonValue]:
-    """Return digests of roster, model and software for an audit on another machine."""
     stated: dict[str, transcript.JsonValue] = {"frozen": plan.frozen.hex(), "versions": dict(versions())}
     if ends := plan.state.flat():
         stated["averaged"] = [*ends]

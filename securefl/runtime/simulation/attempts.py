@@ -53,7 +53,6 @@ class Attempt(NamedTuple):
 
     number: int
     members: tuple[PartyId, ...]
-    """Requested members."""
     excluded: tuple[PartyId, ...] = ()
     """Members of the previous attempt that are not in this one."""
 
@@ -63,7 +62,6 @@ class Attempts:
     """Outcomes of all attempts of a round's sums."""
 
     lost: Mapping[ClusterKey, str]
-    """Abandoned sums, with reasons."""
     submitted: Mapping[ClusterKey, list[PartyId]]
     """Members that submitted in the last attempt of each other sum."""
     further: tuple[tuple[ClusterKey, Attempt], ...]

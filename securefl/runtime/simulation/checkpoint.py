@@ -23,14 +23,11 @@ _ANEW = "start again with another --out"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Contents of a checkpoint."""
-
     version: str
     of: str
     training: str
     dead: tuple[PartyId, ...]
     server: bytes
-    """Checkpoint of a server in the same state."""
 
 
 def write_checkpoint(
@@ -42,7 +39,7 @@ def write_checkpoint(
     (:attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`).
 
     Raises:
-        RunAbortedError: the disk is full or missing.
+        RunAbortedError: the write failed.
     """
     server = process.checkpoint_bytes(plan, Checkpoint(standing.epoch, standing))
     file = _File(_VERSION, _identity(plan), training, tuple(sorted(dead)), server)
@@ -88,7 +85,6 @@ def read_checkpoint(path: Path, plan: RunPlan, *, training: str) -> tuple[Server
 
 
 def _refuse_state_of_parties(plan: RunPlan) -> None:
-    """Refuse scenarios whose parties keep a state from round to round."""
     kept = {
         "momentum goes on from each party's own upload": has_carry(plan, "own"),
         "parties keep control variates from round to round": plan.scenario.training.method.controls,
@@ -100,5 +96,4 @@ def _refuse_state_of_parties(plan: RunPlan) -> None:
 
 
 def _identity(plan: RunPlan) -> str:
-    """Return the digest of all that determines the rounds: scenario, run, roster, model size."""
     return crypto.digest("checkpoint", scenario.to_toml(plan.scenario), plan.config_digest()).hex()

@@ -81,11 +81,9 @@ class SimulatedFederation:
     consult: holdings.Consult | None = None
     """None if no rule needs it."""
     data: str = ""
-    """Title of the data set."""
     vectorised: bool = False
     """True if training differs from a run's in the rounding of floating-point sums."""
     note: str = ""
-    """Note on the training, for the header."""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
     """Choosers of task groups by party; empty with one group."""
 

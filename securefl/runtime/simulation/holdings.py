@@ -35,7 +35,6 @@ class Holdings:
     crew: Crew
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     title: str
-    """Title of the training data."""
     consult: Callable[[entropy.Entropy], Consult | None] = lambda _root: None
     """Function from the root of the run's randomness to ``Consult``; returns None if no rule needs it."""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)

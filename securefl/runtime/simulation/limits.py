@@ -10,7 +10,6 @@ from securefl.methods import attacks
 from securefl.scenario import Scenario
 
 SIMULATED = "the server of a run would see the same cluster sums"
-"""Relation of a simulation to a run."""
 
 _UNHEARD = frozenset({"garbage", "replay"})
 """Behaviours that change no sum: the server rejects their messages."""

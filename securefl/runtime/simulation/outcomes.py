@@ -32,7 +32,6 @@ class RoundOutcomes:
     eligible: frozenset[PartyId]
     """Survivor set before the ledger's decision."""
     admission: leakage.Admission
-    """The ledger's decision on sums."""
     survivors: frozenset[PartyId]
     """Frozen survivor set; empty if no sum may be opened."""
     certified: bool
@@ -45,7 +44,6 @@ class RoundOutcomes:
     silenced: frozenset[PartyId]
     """Parties that fell silent: a party that never reached its phase did not."""
     further: tuple[tuple[ClusterKey, attempts.Attempt], ...]
-    """Attempts of sums that started over, in order."""
     givers: frozenset[PartyId] = frozenset()
     """Parties that released shares, by their own accounts."""
 
@@ -134,7 +132,6 @@ def fates(
 
 
 def _releases_needed(plan: RunPlan, counted: int) -> int:
-    """Return the number of releases that open a sum of ``counted`` parties."""
     return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
 
 

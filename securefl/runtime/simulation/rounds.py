@@ -229,7 +229,6 @@ class SimulatedRounds:
         sums: Sequence[ClusterSum],
         totals: Mapping[ClusterKey, int] | None,
     ) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
-        """Check the sums, aggregate and step."""
         round_ = standing.round
         counted = fate.survivors if fate.certified else frozenset()
         if has_carry(self._plan, "own"):
@@ -245,7 +244,6 @@ class SimulatedRounds:
         return walk.step(self._plan, standing, opened, gradients)
 
     def _agreed_atoms(self, present: Collection[PartyId]) -> bytes:
-        """Return the statement of kept atoms on which all present parties agree."""
         atoms = simulated_atoms(self._plan)
         return agreed_statement(
             self._plan, {name: atoms_statement(self._plan, name, atoms) for name in present}
@@ -279,7 +277,6 @@ class SimulatedRounds:
         return dict.fromkeys(present, 0) | named, groupless
 
     def _carry(self, standing: ServerState) -> None:
-        """Set the start of per-example momentum in this round, as in a run."""
         carried = self._own
         if standing.before is not None:
             step = last_global_step(self._plan, standing.before, standing.params)
@@ -287,7 +284,6 @@ class SimulatedRounds:
         self._federation.trainings.carries = carried
 
     def _consult(self, round_: int, params: F32, asked: tuple[int, ...]) -> Mapping[int, F64]:
-        """Return gradients of the server's own data for the reclusterings ``asked``."""
         if not asked:
             return NO_GRADIENTS
         self._report(StepReached(round_, "consult"))
@@ -304,7 +300,6 @@ class SimulatedRounds:
             return NO_GRADIENTS
 
     def _tell(self, round_: int, drawn: Draw, fate: RoundOutcomes, sums: Sequence[ClusterSum]) -> None:
-        """Report all events between training and the new model."""
         for key, attempt in fate.further:
             self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
         for key, reason in fate.unready.items():
@@ -339,7 +334,6 @@ class SimulatedRounds:
 
 
 def _choose_group(chooser: sgd.Chooser, params: F32) -> int | None:
-    """Return the choice that a party of a run makes, ignoring errors of its model."""
     try:
         return chooser.choose(params)
     except UsageError:
@@ -362,7 +356,6 @@ def _slots_only(
 def _deviations(
     parties: Mapping[PartyId, SimulatedParty], round_: int, fated: RoundFate | None
 ) -> tuple[Deviations, set[PartyId]]:
-    """Return the deviations in a round, and the parties to be killed: simulated, or recorded ones."""
     if fated is not None:
         return fated.deviations(parties), set()
     silent: dict[PartyId, scenario.Phase] = {}

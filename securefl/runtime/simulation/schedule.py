@@ -68,7 +68,6 @@ class RoundFate:
     """Outcome of one round, as recorded by a run's server."""
 
     present: frozenset[PartyId]
-    """Parties in its draw."""
     drawn: RecordedDraw | None = None
     """Clusters; None if none were drawn."""
     survivors: frozenset[PartyId] = frozenset()
@@ -105,8 +104,6 @@ class RoundFate:
 
 @dataclass(slots=True)
 class _Draft:
-    """Recorded data of a round so far."""
-
     present: frozenset[PartyId] = frozenset()
     drawn: RecordedDraw | None = None
     survivors: frozenset[PartyId] = frozenset()

@@ -135,13 +135,10 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
 
 
 class _Last:
-    """Listener that keeps the final model."""
-
     def __init__(self) -> None:
         self.params: F32 | None = None
 
     def on_report(self, _now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
         if isinstance(report, ModelFinal):
             self.params = report.params
 

@@ -92,7 +92,6 @@ def _keep_noise(
     opened: ClusterSum,
     attempt: int,
 ) -> None:
-    """Add the removable noise that dropouts require, in place."""
     setup = plan.setup(kernel.Place(round_, *opened.key, attempt), opened.members, b"")
     for name in opened.survivors:
         for component in parties[name].kept_noise(setup, len(opened.survivors)):
@@ -100,12 +99,9 @@ def _keep_noise(
 
 
 class _Totals:
-    """Ring sums by cluster."""
-
     def __init__(self, plan: RunPlan, assignment: clustering.Assignment) -> None:
         self._plan = plan
         self.members = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
-        """Members of all clusters."""
         self._keys: dict[tuple[PartyId, int], list[ClusterKey]] = {}
         for key, members in self.members.items():
             for party in members:
@@ -114,7 +110,6 @@ class _Totals:
         self._added: dict[ClusterKey, set[PartyId]] = {}
 
     def add(self, party: PartyId, work: int, ring: Ring) -> None:
-        """Add a party's upload to all of its clusters that sum this training."""
         for key in self._keys[party, work]:
             words = ring[: self._plan.sum_length(key[0])]
             if key not in self._sums:

@@ -39,9 +39,7 @@ class TrainingTask(NamedTuple):
     params: F32
     """The round's model, f32 ``(d,)``."""
     names: Sequence[PartyId]
-    """Parties to train."""
     carries: Carries = NO_CARRY
-    """Start of per-example momentum."""
     samples: int | None = None
     """Maximum number of own samples that each uses; None for all."""
 
@@ -72,7 +70,7 @@ def one_by_one(crews: Sequence[Mapping[PartyId, rounds.Trainer]], root: Entropy)
                 return crew[name](task.round, task.params, task.carries.get(name), entropy, task.samples)
             except UsageError:
                 raise
-            except BaseException as error:  # of any class, as in a party's process
+            except BaseException as error:
                 foreign.pass_interrupt(error)
                 return None
             finally:
@@ -151,7 +149,6 @@ class ChosenTrainers(NamedTuple):
     vectorised: bool
     """True if results differ from those of a run in the rounding of floating-point sums."""
     note: str
-    """Note for the header."""
 
 
 def available_cores() -> int:
@@ -228,7 +225,6 @@ def _allot(
     device: torch.device,
     root: Entropy,
 ) -> tuple[data.SamplePool, Allotments]:
-    """Return one pool of all samples, honest and poisoned, with each party's part."""
     names = list(shards)
     honest = [(shards[name].x, shards[name].y) for name in names]
     poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]

@@ -102,7 +102,7 @@ class TranscriptWriter:
         """Begin a round; return True if it begins a new segment because the file is long enough.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if self._bound is None or self._ended or self._lines.size * segments.SHARE < self._bound:
             return False
@@ -125,7 +125,6 @@ class TranscriptWriter:
         return True
 
     def _delete_old(self, but: Path | None = None) -> None:
-        """Delete the oldest segments; keep the last whole round."""
         if self._bound is not None:
             # The current segment grows to its share, and by a round, before the next check.
             for old in segments.beyond(self.path, self._bound - 2 * (self._bound // segments.SHARE)):
@@ -143,7 +142,7 @@ class TranscriptWriter:
         """Pass all lines to the operating system.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         self._lines.flush()
 
@@ -229,13 +228,9 @@ class EmptyTranscriptError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One file of a transcript, its chain verified."""
-
     path: Path
     lines: tuple[tuple[Entry, str], ...]
-    """Entries with their hashes."""
     prev: str
-    """``prev`` of the first line."""
     torn: bool
 
     @property
@@ -244,7 +239,6 @@ class _Piece:
 
     @property
     def last(self) -> tuple[int, str]:
-        """Number and hash of the last line."""
         return self.lines[-1][0].n, self.lines[-1][1]
 
     @property
@@ -302,7 +296,6 @@ def read_transcript(path: Path) -> Transcript:
 
 
 def _piece(path: Path) -> _Piece | None:
-    """Return the verified content of one file; None if no line is whole."""
     with files.reading(path):
         raw = path.read_bytes()
     *lines, rest = raw.split(b"\n")
@@ -320,7 +313,6 @@ def _piece(path: Path) -> _Piece | None:
 
 
 def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, str]]:
-    """Yield each entry with its hash."""
     prev, ended, start = _GENESIS, False, 0
     for number, line in enumerate(lines):
         n = start + number

@@ -12,7 +12,6 @@ from securefl.base.errors import ConfigError
 from securefl.runtime.transcript import chain, lines
 
 _TAIL: Final = 4096
-"""Number of bytes that hold an ``end`` entry."""
 
 
 def ends_in(folder: Path) -> dict[str, lines.JsonValue]:

@@ -81,7 +81,7 @@ class LineFile:
         """Append one line, without its newline; it may stay in memory until :meth:`flush`.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
             UsageError: ``line`` holds a newline, or the file is closed.
         """
         if b"\n" in line:
@@ -119,7 +119,7 @@ class LineFile:
         """Flush durably and close; after a failure only close. A second call does nothing.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         if self._file.closed:
             return
@@ -156,7 +156,7 @@ def writing(path: Path) -> Iterator[None]:
     """Abort the run if a write to ``path`` fails inside the context.
 
     Raises:
-        RunAbortedError: the disk is full or missing.
+        RunAbortedError: the write failed.
     """
     try:
         yield

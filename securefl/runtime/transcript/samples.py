@@ -108,7 +108,7 @@ class LabStore:
         """Store a vector under its digest, once.
 
         Raises:
-            RunAbortedError: the disk is full or missing.
+            RunAbortedError: the write failed.
         """
         path = self._folder / f"{digest_of(vector).hex()}.npy"
         if path.exists():

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 SEGMENTS: Final = "segments"
-"""Folder beside the transcripts."""
 SHARE: Final = 8
 """Inverse of the part of the bound at which a segment is closed."""
 _SUFFIX: Final = ".jsonl"

@@ -262,7 +262,6 @@ def parse_broker_url(
 
 
 def _tls_files(paths: dict[str, Path], url: SplitResult, field: str) -> dict[str, Path]:
-    """Return ``paths`` if they exist, belong together and fit the scheme."""
     if paths and url.scheme != "mqtts":
         raise ConfigError(field, f"{', '.join(paths)} needs TLS, but the URL is mqtt://", "write mqtts://")
     if ("cert_file" in paths) != ("key_file" in paths):

@@ -79,7 +79,6 @@ class Connection(aiomqtt.Client):
         self._asks_after = limits.keep_alive
         self._hung_up = False
         self.session_present = False
-        """True if the broker had a session of this client id."""
         self._client.manual_ack_set(on=True)
 
     async def open(self) -> None:

@@ -38,7 +38,6 @@ class LocalTls:
     server_key: Path
     clients: Mapping[str, ClientFiles]
     _held: tuple[int, ...] = ()
-    """Keys in memory, as file descriptors."""
 
     def close(self) -> None:
         """Close keys in memory. Files stay."""

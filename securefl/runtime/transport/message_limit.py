@@ -54,8 +54,6 @@ class _Answer(Enum):
 
 
 class _Probe:
-    """Connection for probes, opened on demand and again after the broker has closed it."""
-
     def __init__(self, url: BrokerUrl, opening: OpenProbe, topic: str, close_within: float) -> None:
         self._url = url
         self._opening = opening

@@ -75,9 +75,7 @@ class MqttTransport:
         self._ended: base.TransportClosedError | RunAbortedError | None = None
         self._reached: reaching.Reached | None = None
         self._next: reaching.Reached | None = None
-        """Broker to move to."""
         self._met = False
-        """True if another process was heard at any of the brokers."""
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._link = base.Link(up=True)
@@ -86,7 +84,6 @@ class MqttTransport:
         self._lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: ()
         self._carriers: base.Carriers | None = None
         self._outbound: Outbound | None = None
-        """Sender over the present or last connection."""
 
     def __repr__(self) -> str:
         return f"MqttTransport({self._client_id!r} at {self._brokers})"
@@ -217,7 +214,6 @@ class MqttTransport:
                 outgoing.done.set_exception(type(error)(*error.args))
 
     async def _keep(self) -> None:
-        """Move frames and reconnect until closed or given up."""
         loop = asyncio.get_running_loop()
         first, tries = loop.time() + self._limits.first_within, 0
         try:
@@ -276,7 +272,6 @@ class MqttTransport:
             self._told(link)
 
     async def _converse(self, reached: reaching.Reached) -> SecureflError:
-        """Subscribe and move frames both ways until the connection is lost or left; return the reason."""
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
         limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)
@@ -314,7 +309,6 @@ class MqttTransport:
         return trouble
 
     def _ended_at_once(self) -> SecureflError:
-        """Return the probable reason of ended connections, for a run that meets no other error."""
         reason = "the broker ends each connection at once"
         remedy = f"check that no other program uses the client id {self._client_id!r}"
         largest = None if self._outbound is None else self._outbound.largest

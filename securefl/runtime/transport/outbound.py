@@ -43,7 +43,6 @@ class Outbound:
         self._limit = limit
         self._under_way: set[OutgoingFrame] = set()
         self.acknowledged = 0
-        """Number of frames that the broker has acknowledged."""
 
     @property
     def largest(self) -> int | None:

@@ -22,7 +22,6 @@ class Reached:
 
     connection: connecting.Connection
     at: int
-    """Index in the list."""
     kept: bool
     """True if it is this process's last broker and has kept its session."""
 
@@ -48,7 +47,6 @@ class Reach:
         self.at = 0
         """Index of the current or last broker."""
         self.connections = 0
-        """Number of connections made."""
 
     @property
     def url(self) -> base.BrokerUrl:

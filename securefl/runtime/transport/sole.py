@@ -110,7 +110,6 @@ async def sole_server(
 
 @asynccontextmanager
 async def _sole_at(broker: base.BrokerUrl, leader: _Leader, seconds: float | None) -> AsyncIterator[None]:
-    """Hold the lock at one broker."""
     nonce = secrets.token_bytes(_NONCE)
     client = f"{leader.run}-{SERVER}-{nonce[:4].hex()}"
     voice = await leader.voice_at(broker, client)
@@ -134,8 +133,6 @@ async def _sole_at(broker: base.BrokerUrl, leader: _Leader, seconds: float | Non
 
 
 class _Leader(NamedTuple):
-    """Server that leads a run, or is about to."""
-
     run: RunId
     identity: crypto.Identity
     epoch: int
@@ -143,16 +140,13 @@ class _Leader(NamedTuple):
     """Seconds without a broker after which a connection is given up."""
 
     async def voice_at(self, broker: base.BrokerUrl, client: str) -> MqttTransport:
-        """Connect to the topic on which servers of the run ask each other."""
         limits = base.MqttLimits(give_up_after=self.patience)
         return await MqttTransport.connect(broker, client, (topics.servers(self.run),), limits=limits)
 
     async def say(self, voice: base.Transport, kind: bytes, nonce: bytes) -> None:
-        """Publish a signed claim."""
         await voice.publish(topics.servers(self.run), _seal(self.identity, self.run, kind, nonce))
 
     def word_in(self, frame: base.ArrivedFrame) -> _Word | None:
-        """Return the claim in a frame; None if it is not one of this run's server."""
         return _open_claim(self.identity.public, self.run, frame.payload)
 
 
@@ -166,7 +160,6 @@ class _Starting:
         self._known: set[bytes] = set()
 
     async def ask(self) -> None:
-        """Ask who leads."""
         await self.leader.say(self.voice, _ASKS, self._nonce)
 
     async def hear(self, frame: base.ArrivedFrame) -> None:
@@ -230,7 +223,6 @@ def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIden
 
 
 async def _answer(voice: base.Transport, leader: _Leader) -> None:
-    """Answer questions until the connection is closed or given up."""
     try:
         while True:
             word = leader.word_in(await voice.receive())
@@ -242,7 +234,6 @@ async def _answer(voice: base.Transport, leader: _Leader) -> None:
 
 
 async def _answer_on(voice: base.Transport, broker: base.BrokerUrl, leader: _Leader) -> None:
-    """Answer over a connection, and over new ones once it is given up."""
     await _answer(voice, leader)
     await _answer_at(broker, leader)
 
@@ -274,7 +265,6 @@ def _seal(identity: crypto.Identity, run: RunId, kind: bytes, nonce: bytes) -> b
 
 
 def _open_claim(server: crypto.PublicIdentity, run: RunId, payload: bytes) -> _Word | None:
-    """Return the claim of a server of this run; None for anything else."""
     if len(payload) != 1 + _NONCE + SIGNATURE or payload[:1] not in {_ASKS, _LEADS}:
         return None
     word = _Word(payload[:1], payload[1 : 1 + _NONCE])
