@@ -22,7 +22,7 @@ class OwnData(NamedTuple):
     """Identity of the data that a party takes part with."""
 
     digest: str
-    """Hex; equal data have equal digests. For a site, the digest of its code: the data stay at the site."""
+    """Digest of the data, in hex; for a site that of its name, as the data stay there."""
     samples: int
 
     @classmethod
@@ -37,13 +37,7 @@ class OwnData(NamedTuple):
 
 
 class RunBook:
-    """Records a run's releases in a party's account.
-
-    Args:
-        file: the open account of the party's key.
-        plan: the run's plan.
-        data: the party's data.
-    """
+    """Records a run's releases in a party's account."""
 
     def __init__(self, file: AccountFile, plan: RunPlan, data: OwnData) -> None:
         self._file = file

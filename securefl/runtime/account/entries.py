@@ -1,6 +1,5 @@
-"""Entries of an account, one JSON line each, chained by their hashes.
+"""Entries of an account, one JSON line each, chained by their hashes (ADR 0043).
 
-Each line holds the hash of the line before it: changes, moves and removals inside the file are detected.
 :mod:`securefl.runtime.account.tip` detects a truncated end.
 """
 
@@ -140,10 +139,6 @@ def hash_of(line: bytes) -> str:
 
 def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
     """Return entries and hashes of whole lines.
-
-    Args:
-        where: the file, for the error.
-        lines: lines with their line ends.
 
     Raises:
         ConfigError: a line is invalid, or does not follow from the line before: the file was edited.

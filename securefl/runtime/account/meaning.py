@@ -289,13 +289,10 @@ def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None 
     """Return the epsilon of all releases of the account, at the smallest delta of their runs.
 
     Infinite if a release was without noise, or hides single records only and ``unit`` is the whole party.
-    Choices of task groups add their pure epsilon, even if no update was sent in their runs: a server may void
-    every round after an answer.
+    Choices of task groups add their pure epsilon, even without updates: a server may void every round after
+    an answer.
 
-    Args:
-        entries: the account's entries.
-        unit: the privacy unit to protect.
-        but: the current run, which counts its own releases; its releases with other noise count here.
+    The current run ``but`` counts its own releases; its releases with other noise count here.
 
     Raises:
         ConfigError: dp_accounting is missing.

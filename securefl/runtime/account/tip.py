@@ -1,10 +1,8 @@
-"""Tip of an account: its length and last hash, kept on the machine apart from the account.
+"""Tip of an account: its length and last hash, kept on the machine apart from the account (ADR 0043).
 
-The tip detects an account that was rolled back or copied from another machine. It cannot detect a rollback of
-the whole machine.
+It detects an account that was rolled back or copied from another machine, but not a rollback of the machine.
 
-The module also finds the mounts of a party's account and state folder, which must outlive containers and
-reboots.
+Also the mounts of account and state folder, which must outlive containers and reboots.
 """
 
 from __future__ import annotations
@@ -93,11 +91,7 @@ def machine_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """Tip of one key.
-
-    Args:
-        path: the tip's file.
-    """
+    """Tip of one key."""
 
     path: Path
 
@@ -215,12 +209,7 @@ class Mount:
 
 
 def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount | None:
-    """Return the mount of ``path``; None if the system has no list of mounts.
-
-    Args:
-        path: a file or folder, which need not exist.
-        mounts: the list.
-    """
+    """Return the mount of ``path``, which need not exist; None if the system has no list of mounts."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

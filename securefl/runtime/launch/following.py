@@ -42,12 +42,12 @@ class Following:
     Args:
         metrics: receives the server's reports, and all rejections.
         progress: shows them.
-        parties: names of all parties: recipients of a broadcast.
+        parties: recipients of a broadcast.
         alone: True if only the server sends news: remarks need no name then.
         trainings: True if failed trainings may be known outside their parties: on one machine without
             ``[privacy]``, or in the lab.
-        updates: True if coordinates beyond the encoding's range may be counted outside their parties: as for
-            trainings, and without a clip bound.
+        updates: True if coordinates beyond the encoding's range may be counted: as for trainings, and without
+            a clip bound.
     """
 
     def __init__(

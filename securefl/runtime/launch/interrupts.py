@@ -22,8 +22,7 @@ class SignalledError(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Raise :class:`SignalledError` on the first SIGTERM or SIGHUP inside the context.
 
-    Later ones are ignored. An ignored SIGHUP (``nohup``) stays ignored. No effect outside the main thread,
-    which alone receives signals.
+    Later ones are ignored. An ignored SIGHUP (``nohup``) stays ignored. No effect outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,10 +46,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def block_signals() -> Iterator[None]:
-    """Delay signals until the end of the block.
-
-    No effect outside the main thread, which alone receives signals.
-    """
+    """Delay signals until the end of the block; no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -75,8 +71,7 @@ def detach_wakeup() -> None:
     """Stop signals from writing to the event loop that is about to close.
 
     asyncio closes the descriptor before it unregisters it; Python reports each signal in between on stderr
-    ("Exception ignored when trying to write to the signal wakeup fd"). No effect outside the main thread,
-    which alone receives signals.
+    ("Exception ignored when trying to write to the signal wakeup fd"). No effect outside the main thread.
     """
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)

@@ -21,12 +21,7 @@ _SHOWN: Final = 12
 
 
 class Leading:
-    """Recorder of the run that this process leads, with the files of ``securefl run``.
-
-    Args:
-        settings: settings of the server.
-        progress: shows the run.
-    """
+    """Recorder of the run that this process leads, with the files of ``securefl run``."""
 
     def __init__(self, settings: process.ProcessSettings, progress: report.Progress) -> None:
         self._settings = settings

@@ -230,7 +230,7 @@ def _without_envelope(topic: str) -> bool:
 
 
 def watch(settings: ObserverSettings, tell: Callable[[report.News], None]) -> None:
-    """Observe until the server says goodbye or this process is asked to end.
+    """Observe until the server ends the run or this process is asked to end.
 
     Raises:
         ConfigError: roster, folder or broker are refused.

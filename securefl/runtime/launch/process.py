@@ -1,15 +1,14 @@
 """Processes of a run as functions of their settings; each closes its transcript at any end.
 
-Threads are started at once: an event loop otherwise starts another thread whenever all are busy, up to four
-more than there are processors, and over a thousand rounds each costs a quarter of a megabyte.
+All threads are started at once: an event loop otherwise starts another whenever all are busy, and over a
+thousand rounds each costs a quarter of a megabyte.
 
-Garbage: CPython collects the oldest generation only once new objects are a quarter of it. Libraries bring
-half a million, so that would be after ten thousand rounds, with a growth of a kilobyte a round by free lists
-and cycles.
+CPython collects the oldest generation once new objects are a quarter of it. With the half a million of the
+libraries that takes ten thousand rounds, at a growth of a kilobyte a round.
 
-glibc gives each thread an arena, and a round's messages are allocated in one thread and freed in another.
-Holes in several arenas hold many times the size of the model: after 20 rounds of 1.2 million parameters with
-verification, a server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
+glibc gives each thread an arena. A round's messages are allocated in one thread and freed in another, and
+holes hold many times the size of the model: after 20 rounds of 1.2 million parameters with verification, a
+server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
 """
 
 import asyncio
@@ -124,8 +123,7 @@ def run_process(
     """Run ``body`` to its end and return the outcome.
 
     Raises:
-        ConfigError: refused; nothing was written. For example, another process of this name holds the folder,
-            or it is the server's and holds a run already.
+        ConfigError: refused, or another process of this name holds the folder; nothing was written.
         RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
             line if the disk is full.
     """

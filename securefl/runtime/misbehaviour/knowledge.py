@@ -48,13 +48,8 @@ def tellers(
 ) -> tuple[PartyId, ...]:
     """Return the parties whose trained updates a coalition receives, ordered by name.
 
-    These are the coalition's members in the round's clusters; for an omniscient coalition, all parties there
-    without an attack. Parties that drop out before they submit their update are excluded.
-
-    Args:
-        attack: result of :func:`securefl.methods.attacks.assignment.behaviours_of`.
-        cast: behaviours by party.
-        occasion: id of the update.
+    These are its members in the round's clusters, or, if it is omniscient, all parties there without an
+    attack. Parties that drop out before they submit are excluded.
     """
     there = {party for clusters in occasion.clusters for members in clusters for party in members}
     if attacks.is_omniscient(attack):

@@ -1,8 +1,7 @@
 """Dropout: a party that stops sending at a given step of a round, or dies there.
 
-The honest machine inside continues; its messages after the step are withheld. The seam publishes the broker's
-notice of a broken connection, as the last will would, unless ``announced`` is False: then the others have
-only their deadlines.
+The honest machine inside continues; its later messages are withheld. The seam publishes the broker's notice
+of a broken connection, unless ``announced`` is False: then the others have only their deadlines.
 """
 
 from securefl import scenario
@@ -43,9 +42,8 @@ _COMPLETES: dict[scenario.Phase, tuple[type[object], ...]] = {
 class DropsOut:
     """Seam of one ``drop`` (back in the next round) or ``kill`` (never back).
 
-    With several reclusterings a party's instances progress at different speeds. Messages of a step later than
-    ``phase`` are withheld in all of them. A party that never reaches the step in an instance falls silent at
-    the freeze.
+    Messages of a step later than ``phase`` are withheld in all reclusterings, which progress at different
+    speeds. A party that never reaches the step in an instance falls silent at the freeze.
     """
 
     def __init__(self, behaviour: scenario.Drop | scenario.Kill) -> None:

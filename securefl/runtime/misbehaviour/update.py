@@ -20,14 +20,7 @@ from securefl.runtime.misbehaviour.knowledge import Insight
 
 
 def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy, insight: Insight) -> Seams:
-    """Return seams for attacks on updates, false clipping and noise, and ``wrong-share``.
-
-    Args:
-        behaviours: behaviours of the party ``me``; those without a seam here are ignored.
-        me: the party.
-        own: the party's own entropy.
-        insight: source of its coalition's knowledge.
-    """
+    """Return seams for attacks on updates, false clipping and noise, and ``wrong-share``."""
     attacks = tuple(b for b in behaviours if isinstance(b, scenario.UpdateAttack))
     unclipped = tuple(b for b in behaviours if isinstance(b, scenario.NoClip))
     sparse = tuple(b for b in behaviours if isinstance(b, scenario.SparseEnergy))

@@ -22,12 +22,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.5
 
 
 class CoalitionFolder:
-    """One member's view of its coalition's directory.
-
-    Args:
-        directory: directory of all coalitions of a run.
-        me: the party of this process.
-    """
+    """One member's view of its coalition's directory."""
 
     def __init__(self, directory: Path, me: PartyId) -> None:
         self._directory = directory
@@ -64,14 +59,7 @@ class CoalitionFolder:
     def collect(
         self, round_: int, work: int, mates: Collection[PartyId], length: int, until: float
     ) -> dict[PartyId, F64]:
-        """Wait for the updates of all ``mates``; at ``until`` return those that are posted.
-
-        Args:
-            round_: the round.
-            work: index of the local training in the round.
-            mates: parties expected to post.
-            length: d.
-            until: time on the monotonic clock.
+        """Wait for the updates of all ``mates``; at ``until`` (monotonic clock) return those that are posted.
 
         Raises:
             UsageError: a file that no member of this run can have posted.
@@ -118,12 +106,8 @@ Training = Callable[[kernel.Train], F64]
 class Accomplice:
     """Coalition member: effect seam, wrapper of training, and source of its attack's knowledge.
 
-    Args:
-        me: the party.
-        cast: behaviours by party.
-        folder: the coalition's.
-        patience: seconds from the start of a training until it continues without late mates. In a simulation
-            no mate is late.
+    A training continues without late mates ``patience`` seconds after its start. In a simulation no mate is
+    late.
     """
 
     def __init__(
@@ -226,8 +210,7 @@ def accomplice_of(
 ) -> Accomplice | None:
     """Return this party's part in a coalition; None if it has none.
 
-    It waits for slow mates up to half of its share of the training deadline, which covers all local trainings
-    of a round, so that its own update is in time.
+    It waits for mates up to half of its share of the training deadline, so that its own update is in time.
 
     Raises:
         ConfigError: it has one, and no channel to its mates; or some attack is omniscient.

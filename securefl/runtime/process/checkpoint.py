@@ -1,9 +1,8 @@
 """Checkpoints of a server: one file, whole or absent, of named parts (ADR 0054).
 
-A file is an identifying line, the SHA-256 of the rest (32 bytes), and a MessagePack map: its version, the
-digest of its run, and its parts by name. Missing parts have their initial values. An unknown part is of a
-later version and refused: omitting it could lose a count of releases. A checkpoint holds no key, and no data
-that is secret from the server.
+An identifying line, the SHA-256 of the rest (32 bytes), and a MessagePack map: version, digest of the run,
+parts by name. Missing parts have their initial values. Unknown parts are refused: omitting one could lose a
+count of releases. A checkpoint holds no key and nothing secret from the server.
 """
 
 import hashlib
@@ -47,7 +46,7 @@ _GO_ON: Final = "restore the newest copy, or start a new run with another --run 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     of: bytes
-    """:meth:`RunPlan.config_digest`."""
+    """Digest of the run (:meth:`RunPlan.config_digest`)."""
     parts: dict[str, bytes]
 
 
@@ -199,11 +198,6 @@ def _check_whole(
 
 def checkpoint_from(content: bytes, plan: RunPlan, where: str) -> Checkpoint:
     """Return the checkpoint in a file's content.
-
-    Args:
-        content: content of the file.
-        plan: plan of the resumed run.
-        where: name of the file in errors.
 
     Raises:
         ConfigError: it is damaged, of another run or configuration, or of a later version.

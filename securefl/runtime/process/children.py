@@ -1,8 +1,8 @@
 """Processes of a run on one machine: start and supervision.
 
-Processes come from a fork server that has imported the heavy libraries once: 60 of them start in seconds and
-share those pages. CUDA is not initialised before the fork (it would not survive it). No child outlives the
-launcher or the fork server (:mod:`securefl.runtime.process.lifeline`).
+A fork server imports the heavy libraries once: 60 processes start in seconds and share those pages. CUDA is
+not initialised before the fork (it would not survive it). No child outlives the launcher or the fork server
+(:mod:`securefl.runtime.process.lifeline`).
 """
 
 from __future__ import annotations

@@ -22,12 +22,7 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
     """Lock the folder for the process of this name; processes of other names are not affected.
 
     The lock is the kernel's (``flock`` on ``.<name>.lock``): the file that a killed process leaves locks
-    nothing.
-
-    Args:
-        out: the folder.
-        name: name of the lock.
-        holder: the process in an error; ``a process of <name>`` by default.
+    nothing. Errors name ``holder``, ``a process of <name>`` by default.
 
     Raises:
         ConfigError: another process holds it, the server has finished a run there, or it cannot be written.

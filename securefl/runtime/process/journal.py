@@ -1,8 +1,7 @@
 """Journals: a party's submitted rounds, a server's drawn rounds (protocol.md, 9).
 
-One JSON line per entry, appended and synced to disk before the shell performs any later effect. A party's
-journal grows by two lines per round, and each round counts. Of a server's only the last round counts, so that
-a long journal is rewritten without the others.
+One JSON line per entry, synced to disk before the shell performs any later effect. Of a server's journal only
+the last round counts, so that a long one is rewritten without the others.
 """
 
 import json

@@ -1,9 +1,8 @@
-"""Lifeline: processes and files that end with the launcher, even if it is killed.
+"""Lifeline: processes and files that end with the launcher, even if it is killed (ADR 0036).
 
-The fork server of a run imports this module first (:class:`securefl.runtime.process.children.Children`). On
-import it asks the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) to end the fork server with the launcher, before
-slow imports begin; children ask the same about the fork server. Children also watch their pipe to the
-launcher, which breaks on any system when the launcher is gone.
+The fork server imports this module first, so that the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) ends it with
+the launcher before slow imports begin. Children do the same with the fork server, and watch their pipe to the
+launcher, which breaks on any system.
 """
 
 import ctypes

@@ -36,9 +36,8 @@ class LocalWorker:
     ) -> LocalResult | None:
         """Perform an effect in a worker thread; return None if a newer round has superseded it.
 
-        Training and choosing that fail with any exception result in an event. The failure may depend on the
-        data and on the server's model: a process that ended or hung would reveal that dependence to the
-        server.
+        Training and choosing that fail with any exception result in an event: a process that ended or hung
+        would reveal to the server how its data react to the model.
 
         Raises:
             UsageError: this process cannot perform the effect: a bug.

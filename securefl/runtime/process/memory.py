@@ -28,7 +28,7 @@ class Memory:
 
     journal: FileJournal
     book: account.RunBook | None
-    """None for a key that ends with the run: then the journal is complete."""
+    """The run in the party's account; None for a key that ends with the run."""
     releases: int
     allowed: int | None
     """Number of updates that the party's budget allows in this run; None without one."""

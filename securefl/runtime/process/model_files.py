@@ -120,12 +120,8 @@ class HeardModel:
     """Last model that a party received, written once it is final.
 
     It is the result of the round before its announcement; the initial model is not written. If rounds are
-    verified, it is written once its link of the chain is confirmed.
-
-    Args:
-        path: the file.
-        module: the model. Only its frozen parameters are read: training may be in progress.
-        scenario: the run's scenario.
+    verified, it is written once its link of the chain is confirmed. Only frozen parameters of ``module`` are
+    read: training may be in progress.
     """
 
     def __init__(self, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
@@ -168,12 +164,7 @@ STATISTICS = "statistics.json"
 class ResultKeeper:
     """:class:`securefl.runtime.process.ports.Witness` that also writes results.
 
-    Args:
-        witness: receives all records too.
-        path: file of the best model; statistics are written beside it.
-        module: the model, whose parameters are overwritten.
-        scenario: the run's scenario.
-        models: models of rounds, or the last one received.
+    The best model is written to ``path``, statistics beside it. Parameters of ``module`` are overwritten.
     """
 
     def __init__(

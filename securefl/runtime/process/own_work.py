@@ -28,7 +28,7 @@ class OwnWork:
     data: account.OwnData
     train: Callable[[kernel.Train], F64]
     choose: Callable[[F32], int | None] | None
-    """None without task groups."""
+    """Choice of a task group; None without groups."""
     log: sites.SiteLog | None = None
     holds_up: bool = False
     """True if training runs a user's code in this process: it may hold the interpreter lock."""
@@ -36,11 +36,6 @@ class OwnWork:
 
 def own_work(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour, own: Entropy) -> OwnWork:
     """Return the work of a party.
-
-    Args:
-        settings: settings of its process, with a data file or a site.
-        behaviour: the party's deviations.
-        own: its entropy.
 
     Raises:
         ConfigError: data or site are refused, or the scenario's model needs the other one.

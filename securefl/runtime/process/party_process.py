@@ -25,11 +25,7 @@ HEARD_MODEL = "{}.last.safetensors"
 
 
 class DroppedMetrics:
-    """Remarks on a site's ignored metrics, at most one per round in which the reasons change.
-
-    Args:
-        remark: takes a sentence for the operator.
-    """
+    """Remarks on a site's ignored metrics, at most one per round in which the reasons change."""
 
     def __init__(self, remark: Callable[[str], None]) -> None:
         self._remark = remark

@@ -42,12 +42,7 @@ def declared_length(scenario: Scenario, seed: int) -> int:
 def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
     """Return the plan of a local run with privacy settled by its shards.
 
-    Args:
-        scenario: with privacy, settled or not.
-        stage: keys and shards of all parties.
-        run: id of the run.
-        seed: the public seed.
-        seeded: True if noise follows from the seed: then no epsilon holds.
+    No epsilon holds if noise is ``seeded``.
 
     Raises:
         ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.

@@ -51,15 +51,8 @@ class _Kept(NamedTuple):
 class Publisher:
     """Sender of one process.
 
-    Args:
-        run: the run of the topics.
-        me: the sender.
-        outbox: signs messages and cuts them into frames.
-        transport: sends the frames.
-        witness: records messages and frames.
-        failed: called with the error of a failed publication.
-        remembers: True if the last frames are kept for ``ResendLast``.
-        clock: the process's clock.
+    ``failed`` receives the error of a failed publication. The last frames are kept for ``ResendLast`` if
+    ``remembers`` is True.
     """
 
     def __init__(
@@ -162,8 +155,8 @@ class Publisher:
     def lost(self, kept: bool) -> Iterator[LostFrame]:
         """Yield frames of this round, byte for byte, that a broker acknowledged and may have lost.
 
-        A restarted broker has lost undelivered frames. One that kept the session should have them, but amqtt
-        forgets unacknowledged ones: then small amounts are resent. Receivers drop duplicates.
+        Also small amounts after a kept session, since amqtt forgets unacknowledged frames. Receivers drop
+        duplicates.
         """
         if kept and self._kept_bytes > CHEAP:
             return
@@ -178,7 +171,7 @@ class Publisher:
     async def again(self, to: PartyId, *, kept: bool) -> None:
         """Resend this round's frames to ``to``, which reports a reconnect.
 
-        ``kept``: True if the broker kept its session. At most :data:`REPEATS` times a round per process, as a
+        ``kept`` is True if the broker kept its session. At most :data:`REPEATS` times a round per process, as a
         short message triggers the resend of a model.
         """
         self._back.add(to)
@@ -193,11 +186,7 @@ class Publisher:
             await self._publish(self._ordinary(to), one.frame)
 
     async def _repeat(self) -> None:
-        """Resend small frames of this round to processes that may be beyond a bridge.
-
-        A broker that loses its state forgets a bridge's subscriptions and forwards nothing until the bridge
-        reconnects, perhaps after this process; processes beyond it see no broken connection.
-        """
+        """Resend small frames of this round to processes that may be beyond a bridge (ADR 0032)."""
         for pause in BEYOND:
             await asyncio.sleep(pause)
             size = Counter[PartyId]()

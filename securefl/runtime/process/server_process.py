@@ -114,7 +114,7 @@ class SpoolingStore:
 
 JOURNAL = "server.journal"
 JOURNAL_BOUND = 2**16
-"""Bytes, without the current round's entries."""
+"""Bytes above which the journal is rewritten."""
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]

@@ -88,7 +88,7 @@ class ProcessSettings(RecordOptions):
     own_budget: float | None = None
     """A party's own limit of epsilon for its data, earlier runs included; the scenario's applies as well."""
     own_spent: float = 0.0
-    """Epsilon of it that earlier runs have spent."""
+    """Epsilon of the budget that earlier runs have spent."""
     account: Path | None = None
     """File of a party's releases over all runs; None for a key that ends with the run."""
     keep_heard: bool = False

@@ -19,10 +19,9 @@ _EVERY: Final = 0.5
 
 
 class StandstillWatch:
-    """Monitor of standstills of the running loop.
+    """Monitor of standstills of the running loop, caused by code that holds the interpreter lock.
 
-    Code that holds the interpreter lock stops all other threads, the loop's included. Standstills outside of
-    trainings have another cause and are not reported.
+    Standstills outside of trainings have another cause and are not reported.
 
     Args:
         report: called with the round of the training and the seconds of the standstill.
@@ -60,7 +59,7 @@ class LockProbe:
 
     def __init__(self) -> None:
         self.longest = 0.0
-        """Seconds."""
+        """Longest such time, in seconds."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 

@@ -25,11 +25,8 @@ class Failure:
 class WorkThread:
     """Daemon thread that runs calls in order.
 
-    The thread ends with the process; the interpreter does not wait for it (:func:`any_is_busy`). It starts at
-    once, so that no later call makes the process larger.
-
-    Args:
-        name: name of the thread, for debuggers.
+    The interpreter does not wait for it (:func:`any_is_busy`). It starts at once, so that no later call makes
+    the process larger.
     """
 
     def __init__(self, name: str) -> None:

@@ -129,12 +129,7 @@ class Checked:
 
 
 class CheckWatch:
-    """Comparison of excluded sums with the deviating parties.
-
-    Args:
-        plan: plan of a run with checks.
-        cast: behaviours by party (:func:`securefl.methods.attacks.assignment.behaviours_of`).
-    """
+    """Comparison of excluded sums with the deviating parties."""
 
     def __init__(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         self._plan = plan
@@ -169,13 +164,7 @@ class CheckWatch:
 def on_power(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: privacy.Mechanism
 ) -> Iterator[header.Sentence]:
-    """Yield the power of the noise floor for the largest and the smallest sum that may be opened.
-
-    Args:
-        scenario: settled.
-        limits: its limits.
-        mechanism: mechanism of its releases.
-    """
+    """Yield the power of the noise floor for the largest and the smallest sum that may be opened."""
     if scenario.checks.kind != "corrected":
         return
     plan, dim = agreed_terms(scenario, mechanism), mechanism.rounding.dim

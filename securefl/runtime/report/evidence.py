@@ -1,10 +1,10 @@
 """Evidence on disk: signed values that a process rejected, for ``securefl verify`` (ADR 0044, Evidence).
 
-``evidence/<digest>.charge``, beside the transcripts of the process. It may hold all secrets that opened a
-cluster's sum, so only its owner can read it: sharing it reveals the sum.
+``evidence/<digest>.charge``, beside the transcripts. It may hold all secrets that opened a cluster's sum, so
+only its owner can read it: sharing it reveals the sum.
 
-The module also converts reports to transcript entries, with vectors by digest and samples. It accepts only
-the dataclasses of :mod:`securefl.protocol.round.shared.reports`, which hold no secrets by construction.
+The module also converts reports to transcript entries. It accepts only the dataclasses of
+:mod:`securefl.protocol.round.shared.reports`, which hold no secrets by construction.
 """
 
 import dataclasses

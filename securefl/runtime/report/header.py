@@ -13,12 +13,7 @@ from securefl.scenario import Scenario
 
 
 def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences that follow from a scenario.
-
-    Args:
-        scenario: a feasible one.
-        limits: limits that :func:`securefl.methods.feasibility.limits.check` derived from it.
-    """
+    """Yield the sentences that follow from a scenario."""
     yield from facts.scenario_sentences(scenario, limits)
     yield from rounds.header_sentences(scenario)
 
@@ -43,13 +38,8 @@ def on_start(
 ) -> Iterator[header.Sentence]:
     """Yield the sentences on a run's start.
 
-    Args:
-        seed: the public seed.
-        seeded: True if all secrets derive from it, or all randomness of a simulation.
-        lab: True if whole vectors are recorded.
-        simulated: True for a simulation, which has no secrets.
-        keys: source of keys, short and in full.
-        files: directory of the run; None without one.
+    ``seeded`` is True if all secrets derive from ``seed``, or all randomness of a simulation. ``keys``
+    describes the source of keys, short and in full.
     """
     if lab:
         yield header.server("LAB: UPDATES ARE RECORDED", "anybody who reads the files sees each update")
@@ -81,13 +71,8 @@ def header_of(
 ) -> header.RunHeader:
     """Return the header of a run.
 
-    Args:
-        run: the run's id.
-        scenario: settled.
-        start: sentences on the start.
-        mechanism: mechanism of its releases; None without privacy.
-        seeded: True if privacy noise follows from the seed: then no guarantee holds.
-        done: rounds that ended before a resume.
+    ``seeded`` is True if privacy noise follows from the seed: then no guarantee holds. ``done`` is the number
+    of rounds that ended before a resume.
 
     Raises:
         ConfigError: the scenario is infeasible, no tried draw allows all reclusterings, or dp_accounting is

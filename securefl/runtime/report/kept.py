@@ -1,8 +1,8 @@
-"""Messages that processes of a verified run keep beside their transcripts, for later verification.
+"""Messages that processes of a verified run keep beside their transcripts, for later verification (ADR 0044).
 
-A transcript has only digests of messages. Checking signatures needs signed frames: announcements, nonces,
-freezes, certificates and attests, and the roster. They are files of ``transcripts/frames`` named after their
-SHA-256, so that a broadcast is stored once. The lab also keeps models and proofs.
+Transcripts have only digests. Checking signatures needs signed frames: announcements, nonces, freezes,
+certificates and attests, and the roster. They are files of ``transcripts/frames`` named after their SHA-256,
+so that a broadcast is stored once. The lab also keeps models and proofs.
 """
 
 import hashlib
@@ -29,12 +29,7 @@ _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.St
 
 
 class FrameKeeper:
-    """Store of received messages, by content.
-
-    Args:
-        folder: folder of the transcripts.
-        lab: True if models and proofs are kept as well.
-    """
+    """Store of received messages, by content; of models and proofs in the lab only."""
 
     def __init__(self, folder: Path, *, lab: bool) -> None:
         self._folder = folder / FRAMES

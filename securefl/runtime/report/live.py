@@ -150,13 +150,8 @@ def draw(
 ) -> RenderableType:
     """Return the panel for a state.
 
-    Args:
-        scene: the state.
-        elapsed: seconds since the run began.
-        in_round: seconds since the round began.
-        width: columns of the terminal; at most 100 are used.
-        ascii_only: True if the terminal shows only ASCII.
-        by: name of the filter that excludes sums, besides the checks.
+    ``elapsed`` and ``in_round`` are seconds since the start of run and round. At most 100 columns of
+    ``width`` are used. ``by`` names the filter that excludes sums, besides the checks.
     """
     body = Table.grid(padding=(0, 2))
     body.add_column(style="dim", no_wrap=True, min_width=9)

@@ -99,27 +99,17 @@ class RunMetrics:
                 accounts.count(record.participants)
 
     def know_failures(self, failures: Callable[[int], Mapping[PartyId, str]]) -> None:
-        """Count failed trainings; without this call they are unknown, as to a server.
-
-        Args:
-            failures: returns the reasons of the trainings that failed in a round, by party.
-        """
+        """Count failed trainings, whose reasons by party ``failures`` returns; otherwise unknown."""
         self._failures = failures
 
     def know_saturation(self, beyond: Callable[[int], Mapping[PartyId, int]]) -> None:
-        """Count coordinates beyond the encoding's range; without this call they are unknown, as to a server.
-
-        Args:
-            beyond: returns the number of such coordinates in a round, by party.
-        """
+        """Count coordinates beyond the encoding's range, by party, from ``beyond``; otherwise unknown."""
         self._beyond = beyond
 
     def know_columns(self, columns: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        """Count values outside the ranges of columns; without this call they are unknown, as to a server.
+        """Count values outside the ranges of columns, which ``columns`` returns; otherwise they are unknown.
 
-        Args:
-            columns: returns the counts of all sites by column: ``below``, ``above``, ``infinite`` and
-                ``missing``.
+        Keys by column are ``below``, ``above``, ``infinite`` and ``missing``.
         """
         self.columns = columns
 
@@ -150,11 +140,7 @@ class RunMetrics:
         yield from self._records
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """Handle a report of the server's machine.
-
-        Args:
-            now: seconds on the server's clock.
-            report: one of :mod:`securefl.protocol.round.shared.reports`.
+        """Handle a report of the server's machine, at ``now`` seconds on its clock.
 
         Raises:
             RunAbortedError: the row of the round cannot be written.

@@ -39,12 +39,7 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
 
 
 def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
-    """Return the reason why noise guarantees nothing; None if it does.
-
-    Args:
-        behaviours: behaviours of a scenario with privacy.
-        seeded: True if noise follows from a seed.
-    """
+    """Return the reason why noise guarantees nothing; None if it does."""
     if seeded:
         return SEEDED
     return OMNISCIENT if any(map(attacks.is_omniscient, behaviours)) else None
@@ -146,12 +141,6 @@ def on_mechanism(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: Mechanism | None, *, void: str | None
 ) -> Iterator[header.Sentence]:
     """Yield the sentences on privacy that need the size of the model.
-
-    Args:
-        scenario: settled.
-        limits: its limits.
-        mechanism: mechanism of its releases; None without privacy.
-        void: reason why nothing is guaranteed (:func:`why_none`).
 
     Raises:
         ConfigError: dp_accounting is missing for an epsilon.

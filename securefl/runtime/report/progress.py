@@ -169,12 +169,8 @@ def progress_for(
 ) -> Progress:
     """Return JSON lines on request, a live display on a terminal, plain lines otherwise.
 
-    Args:
-        console: the console.
-        as_json: True for JSON lines.
-        by: name of the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`).
-        name: prefix of plain lines.
-        explain: show the explanation instead of the header; JSON lines have both.
+    ``by`` names the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`), ``name`` is a
+    prefix of plain lines. ``explain`` shows the explanation instead of the header; JSON lines have both.
     """
     if as_json:
         return JsonProgress(console.file)

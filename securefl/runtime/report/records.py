@@ -73,7 +73,7 @@ class RoundRecord:
 
     round: int
     accuracy: float | None
-    """On the test set, 0 to 1; None if the server has none."""
+    """Accuracy on the test set, 0 to 1; None if the server has none."""
     loss: float | None
     """Mean cross-entropy in nats; may be infinite for a destroyed model. None without a test set."""
     backdoor_success: float | None = None

@@ -1,9 +1,7 @@
 """Run directory: files of one run, and their paths.
 
-``scenario.toml`` (resolved), ``first.safetensors`` (copy of the sites' initial model), ``metrics.jsonl`` (a
-row per round), ``transcripts/<vantage>.jsonl`` (of each process; simulations have none),
-``model.safetensors``, ``summary.json``; ``lab/`` on request only. Files are written atomically, or grow by
-whole lines. A later run never overwrites them.
+Files are written atomically, or grow by whole lines. A later run never overwrites them. ``lab/`` exists on
+request only, ``transcripts/<vantage>.jsonl`` in runs only.
 """
 
 from __future__ import annotations
@@ -50,13 +48,8 @@ class RunDirectory:
     ) -> RunDirectory:
         """Create the directory of a new run.
 
-        Args:
-            out: the directory; None for ``<root>/<name>-<UTC time>``, with a number appended if needed.
-            name: the scenario's name.
-            root: folder of directories without a given name.
-            now: the time for the name.
-
-        A given one then holds an empty ``scenario.toml``, which marks it as taken.
+        It is ``out``, or ``<root>/<name>-<UTC time>`` with a number if needed. A given ``out`` then holds an
+        empty ``scenario.toml``, which marks it as taken.
 
         Raises:
             ConfigError: ``out`` exists and is not empty, or cannot be created.

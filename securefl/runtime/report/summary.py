@@ -280,13 +280,7 @@ def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
 
 
 def summarise(*, scenario: Scenario, metrics: RunMetrics, **known: Any) -> Summary:
-    """Return the summary of a run that has ended.
-
-    Args:
-        scenario: scenario of the run; its ``[[expect]]`` are judged.
-        metrics: listener of the run, which has received its end.
-        known: the other fields of :class:`Summary`, by name.
-    """
+    """Return the summary of an ended run, with other fields of :class:`Summary` from ``known``."""
     outcome = metrics.outcome()
     volumes = metrics.traffic().values()
     up, down = Volume(), Volume()

@@ -24,7 +24,7 @@ class Weighing:
     """Party with the largest declared count; the first by name."""
     declared: int
     share: float
-    """Its part of the weight of all participants, in (0, 1]."""
+    """Part of that party in the weight of all participants, in (0, 1]."""
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
         """Return the content for rows of ``metrics.jsonl``."""
@@ -49,13 +49,7 @@ class Weighing:
 
 
 def weighing(counts: Mapping[PartyId, int], drawn: Collection[PartyId], cap: int | None) -> Weighing | None:
-    """Return the weights of the counts; None if all are equal, or no party was drawn.
-
-    Args:
-        counts: counts declared by all present parties.
-        drawn: the participants.
-        cap: the round's cap.
-    """
+    """Return the weights of the counts; None if all are equal, or no party was drawn."""
     if cap is None or not drawn:
         return None
     names = sorted(drawn)

@@ -76,16 +76,7 @@ def started_over(
     submitted: Mapping[ClusterKey, list[PartyId]],
     deviations: Deviations,
 ) -> Attempts:
-    """Return the attempts of one round.
-
-    Args:
-        plan: limits the attempts.
-        assignment: the round's clusters.
-        clusters: the same by key.
-        summing: result of the first attempt's keys.
-        submitted: members that submitted in it.
-        deviations: parties that are silent by then.
-    """
+    """Return the attempts of one round."""
     sums = plan.scenario.secure_sum
     sharing = {key: frozenset(members) for key, members in summing.listed.items()}
     inputs = {key: list(members) for key, members in submitted.items()}

@@ -27,9 +27,6 @@ class SimulatedCoalition:
     """Channels of coalitions in a simulation, and the knowledge of an omniscient attacker.
 
     Holds the updates of one round: 8 d bytes for each party that is asked.
-
-    Args:
-        cast: behaviours by party.
     """
 
     def __init__(self, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
@@ -79,7 +76,7 @@ class SimulatedFederation:
     initial: F32
     """Parameters before the first round, shape (d,)."""
     consult: holdings.Consult | None = None
-    """None if no rule needs it."""
+    """Gradients of the server's own data; None if no rule needs them."""
     data: str = ""
     vectorised: bool = False
     """True if training differs from a run's in the rounding of floating-point sums."""

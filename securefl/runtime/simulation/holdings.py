@@ -46,14 +46,6 @@ def held_by_split(
 ) -> Holdings:
     """Split ``dataset`` as the launcher of a run does.
 
-    Args:
-        scenario: determines the split.
-        dataset: usually the scenario's.
-        seed: the public seed.
-        where: device of the computation.
-        exact: True for the bits of a run.
-        threads: parties or chunks that are trained concurrently on a CPU.
-
     Raises:
         ConfigError: it cannot be split, or the model does not fit it.
     """
@@ -92,13 +84,6 @@ def held_by_sites(
     hidden: entropy.Entropy,
 ) -> Holdings:
     """Create one site per party, as its process would. They train one after the other.
-
-    Args:
-        scenario: its model is trained by sites.
-        maker: makes sites by the party's name.
-        seed: the public seed.
-        log: log of a party's site.
-        hidden: the root of all randomness that is not public.
 
     Raises:
         ConfigError: the file of the initial weights, or a site, is refused.

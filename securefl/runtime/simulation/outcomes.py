@@ -1,8 +1,8 @@
 """Outcomes of a round with dropouts: survivors, opened sums, and killed parties.
 
-Computes without messages the results of the machines of :mod:`securefl.protocol.round.shared` with
-:mod:`securefl.runtime.misbehaviour.silence`, for a server that waits for all answering parties. Tests compare
-both. Failed trainings do not matter here.
+Results of the machines of :mod:`securefl.protocol.round.shared` with
+:mod:`securefl.runtime.misbehaviour.silence`, without messages, for a server that waits for all answering
+parties. Tests compare both.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -64,15 +64,7 @@ def fates(
     deviations: attempts.Deviations,
     vetoes: Vetoes = nobody_vetoes,
 ) -> RoundOutcomes:
-    """Return the outcomes of one round.
-
-    Args:
-        plan: thresholds and quorum.
-        round_: the round's number.
-        assignment: the round's clusters.
-        deviations: deviations of parties that may or may not take part.
-        vetoes: vetoes of parties by their own accounts.
-    """
+    """Return the outcomes of one round."""
     clusters = {(r, j): m for r, row in enumerate(assignment.clusters) for j, m in enumerate(row)}
     summing = _until_inputs(plan, clusters, deviations)
     submitted = summing.able

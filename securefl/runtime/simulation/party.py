@@ -35,12 +35,8 @@ from securefl.runtime import misbehaviour
 class SimulatedParty:
     """Party that draws nonces and encodes updates as its process would.
 
-    Args:
-        name: the party.
-        behaviour: its deviations.
-        samples: declared sample count.
-        root: the root of the run's randomness.
-        hidden: replaces ``root`` for rounding and noise.
+    ``samples`` is the declared count. ``hidden`` replaces ``root``, the root of the run's randomness, for
+    rounding and noise.
     """
 
     def __init__(

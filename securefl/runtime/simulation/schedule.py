@@ -43,11 +43,6 @@ class RecordedDraw:
     ) -> Draw:
         """Return the draw with its weights.
 
-        Args:
-            plan: plan of the simulation.
-            samples: declared counts of the present parties.
-            groups: their task groups.
-
         Raises:
             ConfigError: no run of this scenario draws such clusters.
         """

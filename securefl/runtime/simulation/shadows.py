@@ -39,7 +39,7 @@ class Shadow(NamedTuple):
     member: npt.NDArray[np.bool_]
     """Mask of the pool's records that it was trained on, ``(n,)``."""
     params: F32
-    """f32 ``(d,)``."""
+    """Final parameters, f32 ``(d,)``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Pool:
     """Records for shadow models: each trains on another half of ``dataset``'s training half."""
 
     scenario: Scenario
-    """Settled if it has privacy. Its data set, limits and the server's own samples are ignored."""
+    """Scenario, settled if it has privacy. Its data set, limits and the server's own samples are ignored."""
     dataset: Dataset
     initial: F32 | None = None
     """Initial parameters; None for the scenario's own model."""

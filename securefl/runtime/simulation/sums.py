@@ -43,20 +43,8 @@ def sum_up(
 ) -> tuple[outcomes.RoundOutcomes, list[ClusterSum]]:
     """Train all counted parties and add up their uploads; zeros for failed trainings.
 
-    Updates are dropped once added: memory grows with the clusters, not with the parties.
-
-    Args:
-        plan: the run's plan.
-        parties: all parties.
-        trainings: trains them.
-        round_: the round's number.
-        params: its models, shape (k d,).
-        drawn: its clusters and weights.
-        deviations: deviations known before the training.
-        groups: model of each party; the first by default.
-        groupless: parties that could not choose, and so send zeros.
-        vetoes: vetoes of parties by their own accounts.
-        values: values that the server announces.
+    Updates are dropped once added: memory grows with the clusters, not with the parties. ``params`` has shape
+    (k d,). Parties of ``groupless`` could not choose a task group and send zeros.
 
     Returns:
         Outcomes of the round, and the opened sums in the order of (reclustering, cluster).

@@ -106,12 +106,7 @@ class Allotments:
 
 
 def at_once(fleet: batched.DenseFleet | batched.LayerFleet, allotments: Allotments) -> TrainParties:
-    """Train many parties at once: equal to one by one except for rounding, in a fraction of the time.
-
-    Args:
-        fleet: trains them.
-        allotments: allotments of all parties, in the fleet's pool.
-    """
+    """Train many parties at once: equal to one by one except for rounding, in a fraction of the time."""
 
     def job(name: PartyId, task: TrainingTask) -> batched.Job:
         portion, entropy = allotments.of(name, task)
@@ -176,16 +171,9 @@ def choose_trainers(
 ) -> ChosenTrainers:
     """Return the trainers of a simulation.
 
-    Args:
-        model: description of ``module``.
-        module: overwritten when parties train one by one.
-        shards: shards of all parties.
-        cast: behaviours of all parties.
-        config: settings of local training.
-        device: device of the computation.
-        root: the root of the run's randomness.
-        exact: True for the results of a run, bit for bit on a CPU, up to rounding on a GPU.
-        threads: parties or chunks trained concurrently on a CPU; no result depends on it.
+    Parties that train one by one overwrite ``module``. ``exact`` gives the results of a run, bit for bit on a
+    CPU, up to rounding on a GPU. ``threads`` parties or chunks train concurrently on a CPU; no result depends
+    on it.
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes would be padded to the largest.

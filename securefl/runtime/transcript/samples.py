@@ -1,9 +1,8 @@
 """Vectors in a transcript: a digest of the whole and up to 4,096 values at fixed positions.
 
 Whole vectors would take tens of gigabytes in a run of published size. All vectors of one length in a run
-share their positions, so that sums, differences and statistics can be computed on samples. Vectors of
-different lengths share few positions: an update followed by metric words is therefore sampled separately, at
-the model's positions. Compare records at common positions only.
+share their positions, so that sums, differences and statistics can be computed on samples. Metric words
+behind an update are sampled separately. Compare records at common positions only.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Addresses of brokers, in the order in which a process tries them.
-
-Brokers of a run need not share state. Sessions, queued frames and retained frames of one broker are lost to a
-process that moves to another, and are sent again there.
+"""Addresses of brokers, in the order in which a process tries them (ADR 0055), and client ids.
 
 MQTT client ids are bound to the credentials of their connection. A broker closes a client's connection when
-another client takes its id, and mosquitto accepts any id from any certificate: with a predictable id
-(``RUN-server``) every party could disconnect the server. The id therefore ends with a code that requires the
-connection's private key or password. It is stable over restarts, so that the broker finds the session, and
-differs by run and connection.
+another client takes its id, and mosquitto accepts any id from any certificate: with a predictable id every
+party could disconnect the server. The id ends with a code that requires the connection's private key or
+password. It is stable over restarts, so that the broker finds the session.
 """
 
 from __future__ import annotations
@@ -112,7 +108,7 @@ def _brief(error: SecureflError) -> str:
 
 _LABEL: Final = b"securefl mqtt client id\0"
 _CODE_CHARACTERS: Final = 32
-"""128 bits in hex."""
+"""Length of the code: 128 bits in hex."""
 
 
 def bound_client_id(client_id: str, url: BrokerUrl) -> str:

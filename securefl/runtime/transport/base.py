@@ -31,14 +31,13 @@ class MqttLimits:
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
 
     A connection that lasts ``settled`` resets the time of failures: otherwise two programs with the same
-    client id would displace each other for ever. The first connection is tried once, or for ``first_within``
-    if a broker is known to exist.
+    client id would displace each other for ever. The first connection is retried for ``first_within``.
 
-    ``keep_alive`` is the interval of pings to a silent broker. ``silence``, if longer, is the time after
-    which a broker reports this process as gone.
+    ``keep_alive`` is the interval of pings to a silent broker. A broker reports this process as gone after
+    ``silence``, if that is longer.
 
-    With several brokers, a process moves on if it hears no other process: ``found_within`` after it connects,
-    or ``alone`` after the last frame of another. After ``asks_after`` it asks, every ``asks_every``.
+    With several brokers, a process that hears no other moves on ``found_within`` after it connects, or
+    ``alone`` after the last frame. After ``asks_after`` it asks, every ``asks_every``.
     """
 
     keep_alive: int = 30
@@ -123,9 +122,9 @@ class Transport(Protocol):
         lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
         carriers: Carriers | None = None,
     ) -> None:
-        """Set the one watcher: ``told`` is called when the connection breaks, and when it is restored.
+        """Set the one watcher, which is called when the connection breaks and when it is restored.
 
-        If it is down now, ``told`` is called at once. A restored connection has its subscriptions renewed.
+        If it is down now, the call comes at once. A restored connection has its subscriptions renewed.
 
         On restoration, ``lost`` receives True if the far side is known to have kept acknowledged frames, and
         returns those that may be lost. They are sent in order, before all pending frames.

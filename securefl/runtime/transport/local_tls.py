@@ -48,11 +48,11 @@ class LocalTls:
 def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: bool = False) -> LocalTls:
     """Create an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
 
-    All files have mode 0600; ``directory`` is created with mode 0700 if it is missing. The broker's
-    certificate is valid for ``localhost``, ``127.0.0.1`` and ``::1`` only.
+    All files have mode 0600; a missing ``directory`` is created with mode 0700. The broker's certificate is
+    valid for ``localhost``, ``127.0.0.1`` and ``::1`` only.
 
-    With ``keys_in_memory`` private keys are memory of this process (memfd_create(2)): processes of the same
-    user can open them, until this process or :meth:`LocalTls.close` ends them. Linux only; elsewhere they are
+    With ``keys_in_memory`` private keys are memory of this process (memfd_create(2)), which processes of the
+    same user can open, until this process or :meth:`LocalTls.close` ends. Linux only; elsewhere they are
     files.
 
     Raises:

@@ -1,10 +1,7 @@
-"""Choice among several brokers: a process stays at one where it hears other processes.
+"""Choice among several brokers: a process stays at one where it hears other processes (ADR 0055).
 
-Brokers that share no state split a run when one process moves to another broker. A process with several
-addresses that hears no other process therefore asks, unsigned, on its own status topic; processes that hear
-it answer on theirs, at most once a second. A party looks for the server, the server for any process. Without
-an answer a process moves to the next broker. The server stays longer at each broker than a party needs for
-all, so that they meet.
+A process with several addresses that hears no other asks, unsigned, on its own status topic, and moves to the
+next broker without an answer. A party looks for the server, the server for any process.
 
 A broker can forge an answer and keep a process isolated, as it can drop all frames.
 """

@@ -1,13 +1,10 @@
-"""Largest message that a broker carries, measured for each connection.
+"""Largest message that a broker carries, measured for each connection (ADR 0062).
 
-A limit holds for one connection: a restarted broker may have other limits, and so may each of several
-brokers. MQTT 3.1.1 cannot announce limits. mosquitto acknowledges a message beyond ``message_size_limit`` and
-silently drops it (some versions close the connection first). Beyond ``max_packet_size`` it closes the
-connection, as it may if access rules forbid the topic.
+MQTT 3.1.1 cannot announce limits. mosquitto acknowledges a message beyond ``message_size_limit`` and silently
+drops it; beyond ``max_packet_size``, or if access rules forbid the topic, it closes the connection.
 
-So a message goes to the client's own topic, followed by a few bytes: if only those return, the broker dropped
-the message. A separate connection is used, so that a close does not affect the run's connection and its
-frames do not wait.
+So a second connection sends a message to the client's own topic, followed by a few bytes: if only those
+return, the broker dropped the message.
 """
 
 import asyncio

@@ -1,17 +1,11 @@
 """`Transport` over MQTT: the only module that uses brokers at run time.
 
-aiomqtt 2.x is asyncio-mqtt under its present name, a maintained asyncio client with a stable API
-(asyncio-mqtt breaks on paho-mqtt 2; amqtt's client drops frames in flight when a connection ends; aiomqtt 3
-is alpha). This module adds reconnecting, resending and back-pressure.
+It adds reconnecting, resending and back-pressure to aiomqtt 2 (ADR 0002): MQTT 3.1.1, QoS 1 in both
+directions, retained frames on request, and a persistent session under a fixed client id. Every connection
+renews subscriptions and resends frames, acknowledged ones included, as a broker may lose its state (ADR 0032,
+0055).
 
-It uses MQTT 3.1.1, QoS 1 in both directions, retained frames only on request (the end of a run), and a
-persistent session under a fixed client id, so that the broker queues frames during a reconnect. A broker that
-restarts without persistence loses that session, and another one never had it: every connection renews
-subscriptions and resends frames, acknowledged ones included (docs/adr/0032).
-
-The broker's limits are measured for each connection before the first frame that depends on them
-(:mod:`.message_limit`): larger frames are sent in carriers, and frames to retain are sent without that flag
-if it would end the connection (docs/adr/0062).
+Frames beyond the measured limit of the connection are sent in carriers (ADR 0062).
 """
 
 from __future__ import annotations
@@ -164,7 +158,7 @@ class MqttTransport:
         lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: (),
         carriers: base.Carriers | None = None,
     ) -> None:
-        """Call ``told`` when the connection breaks, and when it is restored with all subscriptions."""
+        """Call the watcher when the connection breaks, and when it is restored with all subscriptions."""
         self._told = told
         self._lost = lost
         self._carriers = carriers

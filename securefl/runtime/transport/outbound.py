@@ -29,13 +29,7 @@ class OutgoingFrame:
 
 
 class Outbound:
-    """Sender of frames over one connection.
-
-    Args:
-        url: the broker, for errors.
-        connection: the connection.
-        limit: the broker's message limit; None for no limit.
-    """
+    """Sender of frames over one connection, whose ``limit`` is None if unlimited."""
 
     def __init__(self, url: base.BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
         self._url = url
@@ -52,12 +46,7 @@ class Outbound:
     async def send(
         self, outgoing: OutgoingFrame, carriers: base.Carriers | None, group: asyncio.TaskGroup
     ) -> None:
-        """Start to send a frame; return once the next one may follow.
-
-        Args:
-            outgoing: the frame.
-            carriers: splits a frame that is too large for the connection.
-            group: group of the sending task.
+        """Start to send a frame, in ``carriers`` if it is too large; return once the next one may follow.
 
         Raises:
             ConfigError: the broker refuses a subscription to the probes.

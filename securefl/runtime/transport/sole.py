@@ -1,12 +1,10 @@
-"""Leader lock: a server checks that no other server leads its run, then answers such checks.
+"""Leader lock: a server checks that no other server leads its run, then answers such checks (ADR 0036).
 
 A second server under the same run id would take over the first one's session at the broker. Each server
-therefore asks first, on a topic of servers, under a separate client id. Answers are signed with the server's
-key and hold the nonce of the question; any other frame of this run's server also proves that it runs. The
-retained end of a run closes its id for good.
+therefore asks first, under a separate client id. Answers are signed and hold the nonce of the question; any
+other frame of this run's server, and the retained end of the run, count as well.
 
-A broker that drops or replays frames can prevent a start, or hide another server, as it can cut off either at
-any time.
+A broker that drops or replays frames can prevent a start, or hide another server.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from securefl.runtime.transport import addresses, base
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
-"""Longer than a server waits before it reconnects."""
+"""Listening time, longer than a server waits before it reconnects."""
 
 _TRIES_EVERY: Final = 5.0
 """Seconds between attempts to answer at an unreachable broker."""
