@@ -6,9 +6,9 @@ thousand rounds each costs a quarter of a megabyte.
 CPython collects the oldest generation once new objects are a quarter of it. With the half a million of the
 libraries that takes ten thousand rounds, at a growth of a kilobyte a round.
 
-glibc gives each thread an arena. A round's messages are allocated in one thread and freed in another, and
-holes hold many times the size of the model: after 20 rounds of 1.2 million parameters with verification, a
-server had 1.9 GB and a party 0.9 GB, with one arena 0.8 GB and 0.5 GB.
+glibc gives each thread an arena. A round's messages are allocated in one thread and freed in another. Holes
+then hold many times the size of the model. After 20 rounds of 1.2 million parameters with verification, a
+server had 1.9 GB and a party 0.9 GB; with one arena 0.8 GB and 0.5 GB.
 """
 
 import asyncio

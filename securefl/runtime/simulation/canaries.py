@@ -1,8 +1,8 @@
 """Canaries: records, or whole updates, that a fair coin includes or omits, to test whether it shows.
 
-A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient): noise on
-other coordinates does not matter, and no other unit is easier to find. It is sampled like any record, so that
-each record's guarantee holds for it.
+A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient). Noise on
+other coordinates then does not matter, and no other unit is easier to find. It is sampled like any record, so
+that each record's guarantee holds for it.
 """
 
 from __future__ import annotations

@@ -171,9 +171,9 @@ def choose_trainers(
 ) -> ChosenTrainers:
     """Return the trainers of a simulation.
 
-    Parties that train one by one overwrite ``module``. ``exact`` gives the results of a run, bit for bit on a
-    CPU, up to rounding on a GPU. ``threads`` parties or chunks train concurrently on a CPU; no result depends
-    on it.
+    Parties that train one by one overwrite ``module``. The flag ``exact`` gives the results of a run, bit for
+    bit on a CPU, up to rounding on a GPU. On a CPU ``threads`` parties or chunks train concurrently. No
+    result depends on their number.
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes would be padded to the largest.

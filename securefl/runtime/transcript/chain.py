@@ -1,10 +1,13 @@
 """Hash chain of a transcript: each line of a vantage point commits to all lines before it.
 
-A line is a canonical JSON object: ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds, if
-any), ``prev`` (hash of the line before, 64 hex digits; zeros in the first) and ``hash``, the SHA-256 of
-domain || prev || the object without ``prev`` and ``hash``. The first line is of kind ``header`` and names the
-run; a complete transcript ends with kind ``end``. The last hash detects alterations, omissions and
-reordering; it does not prove that the writer was honest.
+A line is a canonical JSON object:
+
+- ``n`` (from 0), ``kind``, the entry's own fields (``time`` in seconds, if any).
+- ``prev``: hash of the line before, 64 hex digits; zeros in the first line.
+- ``hash``: SHA-256 of domain || prev || the object without ``prev`` and ``hash``.
+
+The first line is of kind ``header`` and names the run. A complete transcript ends with kind ``end``. The last
+hash detects alterations, omissions and reordering; it does not prove that the writer was honest.
 
 A long transcript may span several files (:mod:`securefl.runtime.transcript.segments`). The first line of a
 later file is of kind ``segment``, repeats the header, and its ``prev`` is the hash of the last line before.

@@ -1,7 +1,7 @@
 """Append-only line files with canonical JSON.
 
-Canonical JSON has one spelling per value, so that hashes are well defined: keys are sorted, without white
-space, non-ASCII is escaped (a transcript is safe to print), NaN and infinities are refused.
+Canonical JSON has one spelling per value, so that hashes are well defined. Keys are sorted, without white
+space. Non-ASCII is escaped: a transcript is safe to print. NaN and infinities are refused.
 """
 
 import json

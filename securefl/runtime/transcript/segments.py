@@ -1,8 +1,8 @@
 """Segments of long transcripts: their names, and the choice of segments to delete under a bound.
 
-The current segment is ``<name>.jsonl``, like a transcript of one file; closed ones are
-``segments/<name>.0001.jsonl`` and so on beside it, apart from other transcripts. ``<name>`` is a vantage
-point, or one with the number of a later start (``p00.2``).
+The current segment is ``<name>.jsonl``, like a transcript of one file. Closed ones are
+``segments/<name>.0001.jsonl`` and so on, apart from other transcripts. The name is a vantage point, or one
+with the number of a later start (``p00.2``).
 """
 
 import re
