@@ -48,7 +48,7 @@ class RunAccount:
 
     @property
     def bits(self) -> int:
-        """Bits of its input that evaluators of validated sums could learn, if one deviated each time."""
+        """Bits about its updates that evaluators of validated sums could learn, if one deviated each time."""
         return self.run.validated * len(self.rounds)
 
 

@@ -34,7 +34,7 @@ class ResendLast:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Effect that publishes the broker's notice of a broken connection, or of a restored one."""
+    """Effect that publishes the broker's notice of a broken connection, or announces presence again."""
 
     present: bool
 

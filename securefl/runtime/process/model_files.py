@@ -119,7 +119,7 @@ def _name_again(path: Path, other: Path) -> None:
 class HeardModel:
     """Last model that a party received, written once it is final.
 
-    It is the result of the round before its announcement; the initial model is not written. If rounds are
+    It is the result of the round before the announced one; the initial model is not written. If rounds are
     verified, it is written once its link of the chain is confirmed. Only frozen parameters of ``module`` are
     read: training may be in progress.
     """

@@ -171,7 +171,7 @@ class Publisher:
     async def again(self, to: PartyId, *, kept: bool) -> None:
         """Resend this round's frames to ``to``, which reports a reconnect.
 
-        ``kept`` is True if the broker kept its session. At most :data:`REPEATS` times a round per process, as a
+        ``kept`` is True if the broker kept its session. At most :data:`REPEATS` times a round per process: a
         short message triggers the resend of a model.
         """
         self._back.add(to)

@@ -53,7 +53,7 @@ class LeftOut(NamedTuple):
 
 
 def heard_in(sums: Sequence[SumSeen]) -> int:
-    """Return the number of parties whose updates are in all sums of a round.
+    """Return the number of parties whose updates are in any of a round's sums, which must all be given.
 
     With hidden groups, a party is in the sum of one group at most, and the counts of the slots add up.
     """

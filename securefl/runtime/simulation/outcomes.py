@@ -156,7 +156,7 @@ def _silent_parties(
     summing: attempts.BeforeInputs,
     survivors: frozenset[PartyId],
 ) -> frozenset[PartyId]:
-    """Return the parties that reached their phase in all of their sums, or the freeze of silent ones."""
+    """Return the silent parties that reached their phase in all of their sums, or the freeze."""
 
     def came(party: PartyId, phase: scenario.Phase) -> bool:
         match phase:

@@ -17,7 +17,7 @@ from securefl.runtime.transport.reaching import Reach
 ResultT = TypeVar("ResultT")
 
 _HASTY: Final = dataclasses.replace(base.MqttLimits(), settled=0.0)
-"""A broker that closes the connection on a large frame must not count as gone."""
+"""Limits for probes: a broker that closes the connection on a large frame must not count as gone."""
 
 
 async def measure_frame_limit(
