@@ -126,7 +126,7 @@ def test_a_party_that_diverges_changes_no_other(kind: str, device: torch.device)
 def test_other_layers_are_refused(device: torch.device) -> None:
     pool, _ = pool_samples([(shard_of(8).x, shard_of(8).y)], device)
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, CLASSES), nn.Dropout(0.5))
-    with pytest.raises(UsageError, match="fleet"):
+    with pytest.raises(UsageError, match="no batched form"):
         LayerFleet(module, pool, SHAPE, CONFIG)
 
 

@@ -555,7 +555,7 @@ def good() -> dict[str, object]:
     [
         ("means", np.zeros((3, 2), dtype=np.float32), "dtype"),
         ("means", np.zeros(3), "shape"),
-        ("means", np.zeros((0, 2)), "at least one"),
+        ("means", np.zeros((0, 2)), "at least 1 cluster"),
         ("means", np.array([[0.0, 0.0], [0.0, math.nan], [0.0, 0.0]]), "row 1"),
         ("means", np.array([[0.0, 0.0], [0.0, 0.0], [-math.inf, 0.0]]), "row 2"),
         ("weights", np.ones(2), "shape"),

@@ -88,7 +88,7 @@ class FixedPoint:
         """
         expect(values, "values", np.float64, (None,))
         if not np.isfinite(values).all():
-            raise UsageError("values must be finite: a coordinate is NaN or infinite")
+            raise UsageError("values has a coordinate that is not finite")
         words = prg.expand(entropy.draw(prg.KEY_BYTES), values.size, np.uint64)
         words >>= np.uint64(11)
         rounded = np.empty(values.size, dtype=np.int64)
@@ -154,7 +154,7 @@ def clip_l2(update: F64, bound: float | None) -> F64:
     """
     expect(update, "update", np.float64, (None,))
     if not np.isfinite(update).all():
-        raise UsageError("update must be finite: a coordinate is NaN or infinite")
+        raise UsageError("update has a coordinate that is not finite")
     if bound is None:
         return update
     if not (math.isfinite(bound) and bound > 0):

@@ -61,7 +61,7 @@ def weights(law: NoiseLaw, std: float) -> Weights:
         UsageError: ``std`` below 1 or not finite.
     """
     if not (math.isfinite(std) and std >= 1):
-        raise UsageError(f"std, in steps of the encoding, must be finite and at least 1, found {std}")
+        raise UsageError(f"std, a standard deviation in steps, must be finite and at least 1, found {std}")
     variance = Fraction(std) ** 2
     count = math.ceil(14 * std) + 64
     ratios = _gaussian_ratios if law == "discrete-gaussian" else _skellam_ratios

@@ -108,9 +108,7 @@ class BoundedRounding:
         with np.errstate(over="ignore"):
             length = math.sqrt(float(np.square(values).sum()))
         if not length <= self.norm * (1 + _CLIP_SLACK / 2):
-            raise UsageError(
-                f"values must have a norm of at most {self.norm}, found {length}; clip them first"
-            )
+            raise UsageError(f"values must be clipped to norm {self.norm}, found norm {length}")
         grid, limit = encoding.FixedPoint(0, MAX_LENGTH), self.squared
         for _ in range(self.tries):
             rounded = grid.encode(values, entropy).values

@@ -51,7 +51,8 @@ def spread(means: F64, members: I64) -> Spread:
     expect(members, "members", np.int64, (len(means),))
     if len(means) < 2 or (members < 1).any():
         raise UsageError(
-            f"means must have 2 rows or more and members be at least 1 each; found {len(means)} rows"
+            "means must have 2 rows or more for a spread, with members of at least 1 each; found"
+            f" {len(means)} rows"
         )
     away = means - np.median(means, axis=0)
     far = robust.lengths(away)

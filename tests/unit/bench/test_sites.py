@@ -39,7 +39,7 @@ def test_another_loop_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates of 0.1 in the site, and of half of it in the loop."""
     rates = iter((0.1, 0.05) * 8)
     monkeypatch.setattr(sites, "_sgd", lambda weights: torch.optim.SGD(weights, lr=next(rates)))
-    with pytest.raises(UsageError, match="end with other bits"):
+    with pytest.raises(UsageError, match="gave different parameters"):
         run_sites(length=4, repetitions=1)
 
 

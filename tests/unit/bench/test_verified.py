@@ -67,7 +67,7 @@ def test_rounds_that_nobody_confirms_are_no_result(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(verified, "_MEASURED", 7)
     with pytest.raises(UsageError, match="before its measured round was confirmed"):
         run_verified([(3, 10)], 1, InsecureSeededEntropy(1))
-    with pytest.raises(UsageError, match="at least once"):
+    with pytest.raises(UsageError, match="repetitions must be at least 1"):
         run_verified([(3, 10)], 0)
 
 

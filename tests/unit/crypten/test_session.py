@@ -200,7 +200,7 @@ def test_undeliverable_messages_change_nothing(message: Incoming, reason: str) -
 
 
 def test_a_world_of_one_is_refused() -> None:
-    with pytest.raises(UsageError, match="world of one"):
+    with pytest.raises(UsageError, match="must be at least 2, found 1"):
         World(NAMES[:1], 0, ZeroShares(0, pair_keys(0, 2)))
 
 

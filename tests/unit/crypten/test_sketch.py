@@ -101,7 +101,7 @@ def test_bad_arguments() -> None:
         project(b"short", np.zeros((1, 3), np.uint64), 8)
     with pytest.raises(UsageError, match="dtype"):
         project(SEED, np.zeros((1, 3), np.int64), 8)
-    with pytest.raises(UsageError, match="one nonce"):
+    with pytest.raises(UsageError, match="nonces of a sketch seed must be 1 or more"):
         sketch_seed({}, INSTANCE, b"")
-    with pytest.raises(UsageError, match="one nonce"):
+    with pytest.raises(UsageError, match="nonces of a sketch seed must be 1 or more"):
         sketch_seed({PartyId("a"): b"short"}, INSTANCE, b"")

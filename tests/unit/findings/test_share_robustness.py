@@ -128,7 +128,7 @@ def test_lemma_2_credits_bulyan_with_one_where_one_breaks_it() -> None:
     assert most_tolerated(Bulyan, 6) == worst_case_tolerance(60, 10, 0) == 0
     rows = np.random.default_rng(1).normal(size=(6, 4))
     rows[0] = 1e9
-    with pytest.raises(UsageError, match="needs 7 clusters"):
+    with pytest.raises(UsageError, match="at least 7"):
         result_of(Bulyan(byzantine=1), rows)
     assert result_of(Bulyan(byzantine=0), rows).min() > 1e8
 

@@ -151,7 +151,7 @@ def test_all_members_send_the_same_and_it_is_computed_once() -> None:
 
 def test_without_a_channel_a_coalition_is_a_bug() -> None:
     attack: UpdateAttack = FallOfEmpires(parties=MATES)
-    with pytest.raises(UsageError, match="fall-of-empires needs a channel"):
+    with pytest.raises(UsageError, match="cannot run fall-of-empires"):
         party_behaviour((attack,), PartyId("p00")).seams.update(ROWS[0], occasion())
 
 

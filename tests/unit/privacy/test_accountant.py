@@ -236,7 +236,7 @@ def test_what_has_no_accounting_is_refused(event: ReleaseEvent, why: str) -> Non
 
 def test_what_does_not_add_up_is_refused() -> None:
     for other in (replace(FASHION, relation="replace-one"), replace(FASHION, unit="party")):
-        with pytest.raises(UsageError, match="do not add up"):
+        with pytest.raises(UsageError, match="one privacy unit and one relation"):
             epsilon([FASHION, other], DELTA)
     for delta in (0.0, 1.0, 1e-13, math.nan):
         with pytest.raises(UsageError, match="delta"):

@@ -31,7 +31,7 @@ def test_every_sum_that_can_be_opened_has_the_target_and_hardly_more(made: tuple
         unknown = (survivors - plan.colluders) * Fraction(plan.kept_std(survivors)) ** 2
         assert target <= unknown <= target * (1 + Fraction(1, 10**12))
     assert (plan.planned + 1 - plan.colluders) * Fraction(plan.kept_std(plan.planned + 1)) ** 2 > target
-    with pytest.raises(UsageError, match="survivors of"):
+    with pytest.raises(UsageError, match="survivors must be"):
         plan.kept_std(fewest - 1)
 
 

@@ -133,7 +133,7 @@ def test_the_special_cases_of_exposure() -> None:
     assert exposures(rows, np.array([0.0, 1.0, 1.0, 1.0, 0.0]))[[0, 4]].tolist() == [math.inf, math.inf]
     assert exposures(rows, np.zeros(5)).tolist() == [math.inf] * 5
     assert exposures(np.zeros((1, 5), np.int64), np.ones(5)).tolist() == [0.0] * 5
-    with pytest.raises(UsageError, match="do not fit"):
+    with pytest.raises(UsageError, match="rows must be a matrix"):
         exposures(rows, np.ones(5), np.ones(3))
     with pytest.raises(UsageError, match="differ by more than"):
         exposures(rows, np.ones(5), np.array([1e-9, 1.0]))

@@ -205,11 +205,11 @@ def test_same_seed_same_bits_and_the_input_is_left_alone() -> None:
         (0.0, 5, 0.5, "norm"),
         (math.inf, 5, 0.5, "norm"),
         (math.nan, 5, 0.5, "norm"),
-        (1.0, 0, 0.5, "coordinate"),
+        (1.0, 0, 0.5, "dim of a vector"),
         (1.0, 5, 0.0, "beta"),
         (1.0, 5, 0.76, "beta"),
         (1.0, 5, math.nan, "beta"),
-        (2.0**30, 5, 0.5, "longer"),
+        (2.0**30, 5, 0.5, "must be at most"),
     ],
 )
 def test_refuses_bad_parameters(norm: float, dim: int, beta: float, reason: str) -> None:

@@ -202,7 +202,7 @@ def test_bugs_in_any_task_surface(failure: Exception) -> None:
 
 @pytest.mark.parametrize("work", [Train(0, 0, PARAMS), Evaluate(0, PARAMS), Consult(0, PARAMS, (0,))])
 def test_work_that_this_process_cannot_do_is_a_bug(work: Train | Evaluate | Consult) -> None:
-    with pytest.raises(UsageError, match="does not"):
+    with pytest.raises(UsageError, match="was started without"):
         play(lambda: shell(Script((work,)), Line()))
 
 

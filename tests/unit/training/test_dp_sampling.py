@@ -117,7 +117,7 @@ def test_secret_entropy_draws_another_batch_each_time(sampler: Sampler) -> None:
 
 @pytest.mark.parametrize("batch", [0, 11])
 def test_impossible_batches_are_bugs(batch: int) -> None:
-    with pytest.raises(UsageError, match="from 10 records"):
+    with pytest.raises(UsageError, match="from 1 to 10"):
         draw_batch("poisson", 10, batch, OsEntropy())
 
 

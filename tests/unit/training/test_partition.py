@@ -198,7 +198,7 @@ def test_infeasible_splits_name_field_and_remedy() -> None:
 
 
 def test_misuse() -> None:
-    with pytest.raises(UsageError, match="parties is 0"):
+    with pytest.raises(UsageError, match="parties must be at least 1"):
         partition(balanced(), 0, Iid(), 0)
     with pytest.raises(UsageError, match="shape"):
         partition(balanced().reshape(10, 100), 2, Iid(), 0)

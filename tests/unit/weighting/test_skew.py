@@ -47,8 +47,8 @@ def test_a_liar_moves_it_as_far_as_its_loss() -> None:
     [
         ([], 1, [], "0 losses"),
         ([1, 2], 1, [0.5], "found 1 losses, 2"),
-        ([1, 2], 1, [0.5, float("nan")], "party 1 is nan"),
-        ([1, 2], 1, [-0.5, 1.0], "party 0 is -0.5"),
+        ([1, 2], 1, [0.5, float("nan")], "party 1 must be finite and not negative, found nan"),
+        ([1, 2], 1, [-0.5, 1.0], "party 0 must be finite and not negative, found -0.5"),
         ([0, 2], 1, [0.5, 1.0], "positive"),
         ([1, 2], 0, [0.5, 1.0], "positive"),
     ],

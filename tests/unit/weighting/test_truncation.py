@@ -36,10 +36,10 @@ def test_the_proportion_of_the_heaviest() -> None:
     assert mwp([5, 5, 5], 0.1) == Fraction(1, 3)
     assert mwp([0, 4], 0.5) == 1
     for bad in ([], [0, 0], [-1, 2]):
-        with pytest.raises(UsageError, match="not negative"):
+        with pytest.raises(UsageError, match="must not be negative"):
             mwp(bad, 0.5)
     for share in (0, 1.5, -0.1):
-        with pytest.raises(UsageError, match=r"in \(0, 1\]"):
+        with pytest.raises(UsageError, match=r"above 0 and at most 1"):
             mwp([1, 2], share)
     assert mwp([Fraction(3, 2), 1, Fraction(1, 3)], 0.3) == Fraction(9, 17)
 
@@ -141,6 +141,6 @@ def test_refused(counts: list[int], alpha: float, alpha_star: float, why: str) -
 
 
 def test_a_curve_needs_a_bound_below_one() -> None:
-    with pytest.raises(UsageError, match="between 0 and 1"):
+    with pytest.raises(UsageError, match=r"must be in \(0, 1\)"):
         list(curve([1, 2], 1.0))
     assert Profile([3, 1]).largest == 3

@@ -117,7 +117,7 @@ def test_all_parties_name_the_same_culprit() -> None:
 
 
 def test_what_a_scenario_may_not_be() -> None:
-    with pytest.raises(UsageError, match="needs a cap"):
+    with pytest.raises(UsageError, match="must set cap or alpha"):
         public_weights(Weighting(mode="truncate"), {A: 1, B: 2})
 
 

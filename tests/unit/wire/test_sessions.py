@@ -55,7 +55,7 @@ def test_a_session_tells_its_epoch(epoch: int, seed: int) -> None:
 
 @pytest.mark.parametrize("epoch", [-1, MAX_EPOCH + 1])
 def test_an_epoch_is_32_bits(epoch: int) -> None:
-    with pytest.raises(UsageError, match="epoch must be from"):
+    with pytest.raises(UsageError, match="epoch must be from 0"):
         session_of_server(epoch, InsecureSeededEntropy(1))
 
 

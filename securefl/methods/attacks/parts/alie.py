@@ -86,10 +86,7 @@ def alie_z(parties: int, attackers: int) -> float:
     """
     quantile = alie_quantile(parties, attackers)
     if not Fraction(1, 2) < quantile < 1:
-        raise UsageError(
-            f"cannot use alie: no z > 0 hides {attackers} attackers among {parties} parties; use fewer"
-            " attackers"
-        )
+        raise UsageError(f"no z > 0 hides {attackers} Byzantine among {parties} parties; use fewer of them")
     return NormalDist().inv_cdf(float(quantile))
 
 

@@ -123,8 +123,8 @@ class CheckEvidence:
             or any(value < 0 for one in e_values for value in one)
         ):
             raise UsageError(
-                f"e_values must give each sum the same checks as before ({len(self.logs) or 'any'}), none"
-                f" negative; found {list(e_values)}"
+                f"e_values must give each sum a value >= 0 for each of {len(self.logs) or '1 or more'}"
+                f" checks; found {list(e_values)}"
             )
         means = [math.fsum(column) / len(e_values) for column in zip(*e_values, strict=True)]
         before = self.logs or (0.0,) * len(means)

@@ -42,7 +42,9 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict
     expect(reference, "reference", np.float64, (dim,))
     peak = float(np.abs(reference).max())
     if not (math.isfinite(peak) and peak > 0):
-        raise UsageError(f"reference must have finite coordinates that are not all 0; its largest is {peak}")
+        raise UsageError(
+            f"reference, a direction, must have finite coordinates that are not all 0; its largest is {peak}"
+        )
     scaled = reference / peak
     length = math.sqrt(float(np.square(scaled).sum()))
     along = abs(float((values * scaled).sum())) / length

@@ -262,8 +262,8 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Ins
     alive = {owner for owner in phase.held if setup.members[owner] in survivors}
     if len(alive) < setup.min_survivors:
         raise UsageError(
-            f"cannot release shares of {setup.describe()}: survivors must be at least"
-            f" {setup.min_survivors}, found {len(alive)}"
+            f"cannot release shares of {setup.describe()}: min_survivors is {setup.min_survivors},"
+            f" found {len(alive)} survivors"
         )
     return messages.InstanceShares(
         reclustering=i.reclustering,

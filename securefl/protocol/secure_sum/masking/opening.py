@@ -55,13 +55,13 @@ def recover_secrets(
     setup, alive = phase.setup, phase.alive(survivors)
     if len(alive) < setup.min_survivors:
         raise UsageError(
-            f"cannot open {setup.describe()}: survivors must be at least {setup.min_survivors}, found"
-            f" {len(alive)}"
+            f"cannot open {setup.describe()}: min_survivors is {setup.min_survivors}, found"
+            f" {len(alive)} survivors"
         )
     if len(releases) < setup.threshold:
         raise UsageError(
-            f"cannot open {setup.describe()}: released shares must be at least {setup.threshold},"
-            f" found {len(releases)}"
+            f"cannot open {setup.describe()}: threshold is {setup.threshold}, found {len(releases)}"
+            " released shares"
         )
     seeds = {setup.index(h): dict(r.seed_shares) for h, r in releases.items()}
     keys = {setup.index(h): dict(r.key_shares) for h, r in releases.items()}

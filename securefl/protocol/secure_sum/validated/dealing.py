@@ -177,8 +177,8 @@ class Taking:
         request = self._requests[self._next]
         if (request.kind, request.shape) != (kind, tuple(shape)):
             raise UsageError(
-                f"the next triple of the check must be {request.kind} {request.shape}, as dealt; found"
-                f" {kind} {tuple(shape)}"
+                f"the next triple must be {request.kind!r} of shape {request.shape}, as dealt; found"
+                f" {kind!r} {tuple(shape)}"
             )
         self._next += 1
         *parts, last = self._stream.take(request)

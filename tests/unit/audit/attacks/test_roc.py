@@ -38,5 +38,5 @@ def test_hits_at_few_false_alarms() -> None:
 def test_what_has_no_curve_is_refused() -> None:
     with pytest.raises(UsageError, match="records of both kinds"):
         roc_of(np.zeros(3), np.ones(3, dtype=np.bool_))
-    with pytest.raises(UsageError, match="not a number"):
+    with pytest.raises(UsageError, match="found NaN"):
         roc_of(np.array([0.0, np.nan]), np.array([True, False]))

@@ -72,7 +72,7 @@ def test_a_line_of_others_does_not_expose_a_party() -> None:
 
 def test_more_than_three_unnamed_colluders_are_refused() -> None:
     ledger = ledger_of([{0, 1}], 2)
-    with pytest.raises(UsageError, match="covers 0 to 3"):
+    with pytest.raises(UsageError, match="from 0 to 3"):
         coalitions(ledger, 4)
-    with pytest.raises(UsageError, match="covers 0 to 1"):
+    with pytest.raises(UsageError, match="from 0 to 1"):
         coalitions(ledger, 1).exposed_by(2)

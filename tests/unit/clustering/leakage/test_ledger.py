@@ -148,11 +148,11 @@ def test_new_work_makes_a_version_of_each_reclustering() -> None:
 def test_refusals() -> None:
     ledger = ledger_of([{0, 1}], 2)
     stranger = names(3)[2]
-    with pytest.raises(UsageError, match="0 members"):
+    with pytest.raises(UsageError, match="1 or more parties of the ledger, found 0"):
         ledger.open([])
     with pytest.raises(UsageError, match="of which it has 1"):
         ledger.open([names(1)[0], stranger])
-    with pytest.raises(UsageError, match="no party of the ledger"):
+    with pytest.raises(UsageError, match="must be parties of the ledger"):
         ledger.without([stranger])
     with pytest.raises(UsageError, match="0 parties"):
         ledger.without(names(2))

@@ -54,5 +54,5 @@ def test_exposed_parties_have_exactly_one() -> None:
 def test_more_unnamed_colluders_than_can_be_tried_are_refused() -> None:
     overlapping = ledger_of([{0, 1, 2}, {1, 2, 3}], 4)
     assert not computable(overlapping, 3)
-    with pytest.raises(UsageError, match="up to 2"):
+    with pytest.raises(UsageError, match="must be 0 to 2"):
         leverages(overlapping, 3)

@@ -78,7 +78,7 @@ def test_nobody_opened_is_a_witness_of_everybody() -> None:
 
 
 def test_a_prime_that_misleads_is_found_out() -> None:
-    """A determinant of zeros and ones that the prime divides: the residues say "not exposed", wrongly."""
+    """A determinant of zeros and ones that the prime divides: the residues say "must be exposed", wrongly."""
     ledger = ledger_of(*determinant(PRIME))
     assert len(ledger.exposed) < len(ledger.parties)
     assert len(ledger.modulo(2**61 - 1).exposed) == len(ledger.parties)
@@ -131,7 +131,7 @@ def test_a_support_is_proved_exactly_if_there_is_one() -> None:
 
 
 def test_exposure_of_others_is_not_proved() -> None:
-    with pytest.raises(UsageError, match="not exposed"):
+    with pytest.raises(UsageError, match="must be exposed"):
         prove_exposed(ledger_of([{0, 1}], 2), names(1))
 
 

@@ -37,7 +37,7 @@ def test_z_hides_with_just_enough_honest_parties_beyond_it(numbers: tuple[int, i
 
 @pytest.mark.parametrize(("parties", "attackers"), [(10, 1), (10, 6), (51, 26)])
 def test_too_few_attackers_and_a_majority_have_no_z(parties: int, attackers: int) -> None:
-    with pytest.raises(UsageError, match=f"hides {attackers} of {parties} parties"):
+    with pytest.raises(UsageError, match=f"hides {attackers} Byzantine among {parties} parties"):
         alie_z(parties, attackers)
 
 

@@ -35,7 +35,7 @@ def test_it_falls(one: float, other: float) -> None:
 
 @pytest.mark.parametrize("p_value", [0.0, -0.1, 1.1, math.nan])
 def test_refuses_what_is_no_p_value(p_value: float) -> None:
-    with pytest.raises(UsageError, match="p-value"):
+    with pytest.raises(UsageError, match="p_value must be"):
         calibrate(p_value)
 
 
@@ -83,7 +83,7 @@ def test_a_check_that_finds_nothing_costs_its_share_and_no_more() -> None:
 
 @pytest.mark.parametrize("e_values", [[], [[]], [[-1.0, 1.0]], [[1.0]], [[1.0, 2.0], [1.0]]])
 def test_refuses_what_is_no_evidence(e_values: list[list[float]]) -> None:
-    with pytest.raises(UsageError, match="evidence"):
+    with pytest.raises(UsageError, match="e_values must"):
         CheckEvidence().after([[1.0, 1.0]]).after(e_values)
 
 

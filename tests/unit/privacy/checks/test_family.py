@@ -91,9 +91,9 @@ def test_nothing_is_written_to() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UsageError, match="0 parties"):
+    with pytest.raises(UsageError, match="at least 1, found 0"):
         check_sums([OpenedSum(np.zeros(100, np.int64), 0)], PLAN)
     with pytest.raises(UsageError, match="level"):
         check_sums([opened(4, 4, 1)], CheckPlan(law="skellam", std=16.0, member_norm=1.0, alpha=1e-12))
-    with pytest.raises(UsageError, match="standard deviation"):
+    with pytest.raises(UsageError, match="std must be at least"):
         check_sums([opened(4, 4, 1)], CheckPlan(law="skellam", std=1.0, member_norm=1.0))

@@ -102,7 +102,7 @@ def test_refuses_laws_out_of_range(std: float, survivors: int, allowance: float)
 
 def test_refuses_other_arrays() -> None:
     assert check_values(np.zeros(64, np.int64)) == 64
-    with pytest.raises(UsageError, match="too few"):
+    with pytest.raises(UsageError, match="at least 64 coordinates"):
         check_values(np.zeros(63, np.int64))
     with pytest.raises(UsageError, match="dtype"):
         check_values(np.zeros(64))  # type: ignore[arg-type]

@@ -85,12 +85,12 @@ def test_sorted_noise_passes_and_takes_no_factorial() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UsageError, match="too few"):
+    with pytest.raises(UsageError, match="at least 64 coordinates"):
         first_stage(np.zeros(63), 1.0)
     with pytest.raises(UsageError, match="dtype"):
         first_stage(np.zeros(64, np.int64), 1.0)
     for std in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(UsageError, match="deviation"):
+        with pytest.raises(UsageError, match="std finite and positive"):
             first_stage(np.zeros(64), std)
     with pytest.raises(UsageError, match="finite"):
         first_stage(np.full(64, math.nan), 1.0)
