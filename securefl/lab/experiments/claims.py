@@ -17,25 +17,25 @@ from securefl.base import sums
 Measure = Literal["final", "unrest"]
 Text = Annotated[str, Meta(min_length=1)]
 Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
-"""Of cells; that there are such cells is checked with the file as a whole."""
+"""Labels of cells. The file as a whole is checked for unknown ones."""
 Margin = Annotated[float, Meta(ge=-1, le=1e6)]
 Accuracies = tuple[float, ...]
-"""By round, each in [0, 1]; of a drawn problem one number."""
+"""Accuracies by round, each in [0, 1]; a single number for a drawn problem."""
 
 
 class Inequality(Struct, frozen=True):
-    """One inequality of a claim: the expected difference lies above a bound that was stated beforehand."""
+    """Inequality of a claim: the expected difference exceeds a bound fixed beforehand."""
 
     says: str
     differences: tuple[float, ...]
-    """By seed."""
+    """Differences by seed."""
     bound: float = 0.0
     least: float = 0.0
-    """Smallest mean difference over the bound that counts, however certain it is."""
+    """Smallest mean difference over the bound that counts, at any certainty."""
 
 
 Values = Mapping[str, Sequence[float]]
-"""Measured numbers by label of the cell and seed, as many for each cell."""
+"""Measured numbers by label of the cell and seed; the same number of seeds for each cell."""
 
 
 def _minus(values: Values, one: str, other: str) -> tuple[float, ...]:
@@ -43,21 +43,21 @@ def _minus(values: Values, one: str, other: str) -> tuple[float, ...]:
 
 
 class Claim(scenario.FileTable, tag_field="kind", frozen=True, kw_only=True):
-    """A statement of the paper, and how to decide it.
+    """Claim of the paper and its test.
 
-    ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy from one
-    round to the next in the second half of the rounds.
+    ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy between
+    consecutive rounds in the second half of the rounds.
     """
 
     says: Text
-    """The claim in our words."""
+    """Claim in our words."""
     curves: Labels
     measure: Measure = "final"
     ours: bool = False
     """True if the claim is ours, not the paper's; it does not count for the panel's verdict."""
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
-        """Yield the comparisons of which the claim is the conjunction."""
+        """Yield the comparisons whose conjunction is the claim."""
         raise NotImplementedError
 
     def against(self, shown: Callable[[str], str]) -> str:
@@ -66,11 +66,11 @@ class Claim(scenario.FileTable, tag_field="kind", frozen=True, kw_only=True):
 
 
 class Trend(Claim, frozen=True, kw_only=True):
-    """Goes one way along ``curves``, in their order."""
+    """Monotone trend along ``curves``, in their order."""
 
     curves: Annotated[tuple[Text, ...], Meta(min_length=2)]
     tolerance: scenario.NonNegativeReal = 0.005
-    """Largest step the other way that still counts as level."""
+    """Largest step in the other direction that still counts as level."""
     margin: scenario.PositiveReal = 0.01
     """Smallest mean difference between first and last that counts."""
 
@@ -107,7 +107,7 @@ class Ordered(Claim, frozen=True, kw_only=True):
 
     than: Labels
     margin: Margin = 0.005
-    """Smallest mean difference that counts. Below 0: so much the other way is a tie, which counts too."""
+    """Smallest mean difference that counts. Below 0: a difference down to it is a tie, which counts too."""
     below: ClassVar[bool] = False
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
@@ -181,7 +181,7 @@ AnyClaim = Increasing | Decreasing | Above | Below | Within | AtLeast | AtMost
 
 
 def labels_of(claim: AnyClaim) -> set[str]:
-    """The labels of all cells that a claim compares."""
+    """Return the labels of all cells that a claim compares."""
     others: Mapping[str, object] = msgspec.structs.asdict(claim)
     than, of = others.get("than", ()), others.get("of")
     return {
@@ -192,12 +192,12 @@ def labels_of(claim: AnyClaim) -> set[str]:
 
 
 def measure_curve(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
-    """One number of one curve.
+    """Return the measure of one curve.
 
     Args:
-        accuracies: of the rounds that there were, at least one. A run that ended before ``rounds`` (it was
-            aborted, its model destroyed) keeps its last accuracy.
-        measure: what is asked.
+        accuracies: of the rounds run, at least one. A run that ended before ``rounds`` (aborted, or its model
+            destroyed) keeps its last accuracy.
+        measure: the measure.
         last: rounds that count for ``final``.
         rounds: planned.
     """

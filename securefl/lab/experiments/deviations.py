@@ -1,7 +1,7 @@
-"""Opened sums with and without parties that leave the plan, for measuring what the checks see.
+"""Opened sums with and without deviating parties, for measuring the power of the checks.
 
-Sums are made directly: k parties' Skellam noise is one draw of k times the variance. Signals point the same
-way, so that honest ones use up what is allowed.
+Sums are drawn directly: the Skellam noise of k parties is one draw of k times the variance. All signals point
+the same way, so that honest ones use up the allowance.
 """
 
 import math
@@ -21,18 +21,18 @@ STD: Final = 1024.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerSetting:
-    """A setting of sums whose checks are measured."""
+    """Setting of sums whose checks are measured."""
 
     dim: int
     members: int
     multiplier: float = 1.0
     """Standard deviation of a party's noise over the largest norm of its signal."""
     note: str = "One party's noise has the standard deviation of its signal's bound."
-    """What the multiplier stands for, as a sentence."""
+    """Meaning of the multiplier, as a sentence."""
 
     @property
     def norm(self) -> float:
-        """The bound that each signal is clipped to, steps."""
+        """Clipping bound of each signal, steps."""
         return STD / self.multiplier
 
     @property
@@ -41,12 +41,12 @@ class PowerSetting:
         return math.sqrt(self.members) * STD
 
     def plan(self, alpha: float) -> privacy.CheckPlan:
-        """The checks that this setting has."""
+        """Return the checks of this setting."""
         rounded = privacy.BoundedRounding(self.norm, self.dim).sensitivity
         return privacy.CheckPlan(law="skellam", std=STD, member_norm=rounded, alpha=alpha)
 
     def noise(self, parties: int, entropy: Entropy) -> I64:
-        """Of so many parties together, i64 ``(dim,)``."""
+        """Return the summed noise of ``parties`` parties, i64 ``(dim,)``."""
         total = np.zeros(self.dim, dtype=np.int64)
         most = int((privacy.MAX_STD / STD) ** 2)
         for group in range(0, parties, most):
@@ -55,13 +55,15 @@ class PowerSetting:
         return total
 
     def direction(self, entropy: Entropy) -> F64:
-        """A random direction, f64 ``(dim,)`` of norm 1."""
+        """Return a random direction, f64 ``(dim,)`` of norm 1."""
         dense = privacy.noise_table("skellam", 256.0).sample(self.dim, entropy).astype(np.float64)
         return dense / math.sqrt(float(np.square(dense).sum()))
 
 
 Make = Callable[[PowerSetting, Entropy, Entropy], I64]
-"""From a setting, what stays the same in every round (directions) and what is fresh (noise), to a sum."""
+"""Function that makes a sum from a setting, entropy fixed for all rounds (directions) and fresh entropy
+(noise).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,9 @@ class Deviation:
     name: str
     make: Make
     fewest: int = 1
-    """Members that it takes."""
+    """Fewest members that deviate."""
     honest: bool = False
-    """Whether nothing is wrong with it: what is measured is then the rate of false alarms."""
+    """True if the sum is honest: its failure rate is the rate of false alarms."""
 
 
 def _round_values(values: F64) -> I64:
@@ -81,12 +83,12 @@ def _round_values(values: F64) -> I64:
 
 
 def _signal(setting: PowerSetting, fixed: Entropy, signals: int) -> I64:
-    """So many signals of full norm that point the same way, rounded."""
+    """Return the rounded sum of ``signals`` signals of full norm in one direction."""
     return _round_values(signals * setting.norm * setting.direction(fixed.child("signal")))
 
 
 def _sum(signals: int, noises: int) -> Make:
-    """``signals`` more than n signals, ``noises`` more than n noises."""
+    """Make sums with ``signals`` signals and ``noises`` noises beyond those of n members."""
 
     def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         n = setting.members
@@ -109,7 +111,7 @@ def _spike(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
 
 
 def _constant(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
-    """The whole allowance as one step on as many coordinates as it buys."""
+    """Return a sum with the whole allowance as single steps on as many coordinates as it permits."""
     values = setting.noise(setting.members, fresh)
     total = setting.members * setting.norm
     height = max(1, math.floor(total / math.sqrt(setting.dim)))
@@ -137,12 +139,12 @@ def _all_scaled(factor: float) -> Make:
 
 
 def _flipped_upload(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """The member multiplies its finished upload, noise included, by -10."""
+    """Multiply one member's finished upload, noise included, by -10."""
     return _sum(-11, -1)(setting, fixed, fresh) - 10 * setting.noise(1, fresh.child("own"))
 
 
 def _sparse(spreads: float, count: int) -> Make:
-    """Energy on a few coordinates, equal in size, with signs that stay."""
+    """Add energy to ``count`` coordinates, equal in size, with fixed signs."""
 
     def make(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
         values = _aligned(setting, fixed, fresh)
@@ -170,12 +172,12 @@ def _shift(spreads: float) -> Make:
 
 
 def _imitation(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """Noise of the agreed law and nothing else."""
+    """Return noise of the agreed law without a signal."""
     return _sum(-1, 0)(setting, fixed, fresh)
 
 
 def _sort_noise(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """The member's noise, honestly drawn, in the order of the coordinates of a direction."""
+    """Sort the member's honestly drawn noise in the order of a direction's coordinates."""
     own = np.empty(setting.dim, dtype=np.int64)
     own[np.argsort(setting.direction(fixed.child("target")))] = np.sort(setting.noise(1, fresh.child("own")))
     return _sum(-1, -1)(setting, fixed, fresh) + own

@@ -1,4 +1,4 @@
-"""Draws of a setting: clusters and dropouts at random, and what the opened sums then determine."""
+"""Draws of a setting: random clusters and dropouts, and the updates that the opened sums determine."""
 
 from dataclasses import dataclass
 
@@ -11,27 +11,27 @@ from securefl.lab.experiments.sweep import Sweep, SweepSetting
 from securefl.methods import clustering, leakage, privacy
 
 LEAST_SURVIVORS = 2
-"""A cluster with fewer is not opened: a sum of one is that one's update."""
+"""Fewest survivors of an opened cluster: a sum of one is that party's update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Results of one draw: what the server and the colluders learn."""
+    """Knowledge of the server and the colluders after one draw."""
 
     counted: float
-    """Share of the parties that are in the opened sums. 0: a cascade of dropouts left none to be opened."""
+    """Share of the parties in the opened sums; 0 if a cascade of dropouts left no sum to open."""
     exposed: float
-    """Share of those, colluders apart, whose updates are determined."""
+    """Share of the counted parties, colluders apart, whose updates are determined."""
     once: float
     """Largest leverage: exposure under noise that is added once, from 1 / h to 1 for the exposed."""
     fresh: float
-    """The same under noise that is fresh in each opening: the largest sum of 1 / h over its openings."""
+    """Largest sum of 1 / h over the openings of a party: exposure under fresh noise in each opening."""
 
 
 def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
-    """Draw clusters, dropouts and colluders, and look through the sums that are opened.
+    """Draw clusters, dropouts and colluders, and analyse the opened sums.
 
-    Draws with the same seed share their clusters, dropouts and colluders, as far as they have as many.
+    Draws with the same seed share their clusters, dropouts and colluders, up to the smaller number of each.
     """
     entropy = InsecureSeededEntropy(seed).child("leakage", setting.parties, setting.size)
     names = tuple(PartyId(f"p{number:04d}") for number in range(setting.parties))
@@ -47,15 +47,15 @@ def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     prime = leakage.draw_prime(entropy.child("prime"))
     ledgers = leakage.plan_ledgers(drawn, survivors, 0, prime, new_work=setting.work == "new")
     works = [_exposure_counts(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
-    # Of several works, each of which has an update of its own.
+    # Maximum over the works, each of which has its own update.
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
 
 
 def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[str, float]]:
-    """All draws of a cell, and what follows from them together.
+    """Make all draws of a cell and their joint values.
 
-    Where noise is accounted for that is the ``exposure`` of the worst draw (mu^2 sigma^2,
-    :mod:`securefl.lab.experiments.noise`), and its ``epsilon`` over the whole run.
+    With noise accounting the values are the ``exposure`` of the worst draw (mu^2 sigma^2,
+    :mod:`securefl.lab.experiments.noise`) and its ``epsilon`` over the whole run.
 
     Raises:
         ConfigError: noise is accounted for, and dp_accounting is missing.
@@ -93,7 +93,7 @@ def _drawn(
 
 
 def _exposure_counts(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
-    """Exposed, once and fresh of one update version."""
+    """Return ``exposed``, ``once`` and ``fresh`` of one update version."""
     rows = ledger.matrix
     counts = rows.sum(axis=1)
     hidden = [column for column, name in enumerate(ledger.parties) if name in others]
@@ -103,5 +103,5 @@ def _exposure_counts(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) 
 
 
 def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:
-    """Uniform in [0, 1)."""
+    """Return a uniform number in [0, 1)."""
     return int.from_bytes(entropy.child(purpose, name).draw(7), "big") / 2**56

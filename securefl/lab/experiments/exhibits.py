@@ -1,4 +1,4 @@
-"""Files of experiments, found, read and checked; and what the scenarios of their cells are."""
+"""Files of experiments, read and checked, and the scenarios of their cells."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,70 +15,70 @@ from securefl.lab.experiments.sweep import Sweep, read_sweep
 from securefl.methods import feasibility
 
 _STUDY: Final = "_study.toml"
-"""What the experiments of a paper share; a folder without has panels."""
+"""File shared by the experiments of a paper; a folder without it contains panels."""
 _TRIALS: Final = "_trials.toml"
-"""Marks a folder whose figures are trials on drawn problems, without a federation."""
+"""File that marks a folder of trials on drawn problems, without a federation."""
 ALL: Final = "all"
-"""Instead of numbers: every one of them."""
+"""Word that selects all numbers."""
 _MOST: Final = 1_000
-"""Cells of a comparison. More of them are a slip of the pen, or no longer one comparison."""
+"""Most cells of a comparison. More are probably a mistake in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """A cell's scenario to simulate, or the reason why it cannot be."""
+    """Scenario to simulate for each cell, or the reason why none is feasible."""
 
     scenarios: dict[str, scenario.Scenario]
-    """By label, each one feasible; at least one."""
+    """Feasible scenarios by label; at least one."""
     refused: dict[str, str]
-    """By label: why no run can be like that."""
+    """Reason of infeasibility by label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One numbered table or figure, with the experiment and the study that it belongs to."""
+    """One numbered table or figure, with its experiment and study."""
 
     paper: str
-    """Empty of a comparison."""
+    """Name of the paper; empty for a comparison."""
     path: Path
-    """Of the experiment's file."""
+    """Path of the experiment's file."""
     study: experiment.Study
     sheet: experiment.Experiment
     item: experiment.Item
     drawn: trials.Trials | Sweep | None = None
-    """What its numbers are drawn from, where they are not of a federation or of a split of data."""
+    """Source of drawn numbers; None for a federation or a split of data."""
     base: Mapping[str, Any] | None = None
-    """The scenario of a comparison, which is in no file of its own."""
+    """Scenario of a comparison, which has no scenario file."""
 
     @property
     def title(self) -> str:
-        """Of the experiment, and what tells this item from its others."""
+        """Title of the experiment and of this item."""
         title, own = self.sheet.title, self.item.title
         return title if own == title else f"{title}: {own}"
 
     @property
     def claim(self) -> str:
-        """The paper's statement, on one line."""
+        """Claim of the paper, on one line."""
         return " ".join(self.sheet.claim.split())
 
     @property
     def named(self) -> bool:
-        """Whether its data sets have names, of which some may be missing or chosen."""
+        """True if its data sets have names, some of which may be missing or chosen."""
         return self.study.datasets != (experiment.UNNAMED,)
 
     def stem(self, dataset: str, scale: experiment.ScaleName) -> str:
-        """Of the names of its files."""
+        """Return the stem of its file names."""
         if isinstance(self.drawn, Sweep) or self.base is not None:
             return self.item.number
         return f"{self.item.key}-{dataset}-{scale}" if dataset else f"{self.item.number}-{scale}"
 
     def datasets(self) -> tuple[experiment.StudyDataset, ...]:
-        """Those of the study that it is about."""
+        """Data sets of the study that it covers."""
         only = self.item.only
         return tuple(one for one in self.study.datasets if not only or one.name in only)
 
     def cells_at(self, scale: experiment.ScaleName) -> tuple[experiment.CellChoice, ...]:
-        """The cells that are run at a scale.
+        """Return the cells that are run at a scale.
 
         Raises:
             ConfigError: the experiment has no such scale.
@@ -92,7 +92,7 @@ class Exhibit:
         return tuple(one for one in cells if self.drawn is None or self.drawn.has(one.place))
 
     def seeds(self, scale: experiment.ScaleName) -> int:
-        """The number of simulations or draws of a cell where nothing is said."""
+        """Return the default number of simulations or draws of a cell."""
         if self.drawn is not None:
             return self.drawn.draws_at(scale)
         return 2 if not self.named else 1 if scale == "desk" else 3
@@ -100,7 +100,7 @@ class Exhibit:
     def values(
         self, scale: experiment.ScaleName, dataset: experiment.StudyDataset, cell: experiment.CellChoice
     ) -> experiment.Values:
-        """Every number of one cell, those that follow from others included.
+        """Return every number of one cell, derived ones included.
 
         Raises:
             ConfigError: one of them is out of range.
@@ -115,10 +115,10 @@ class Exhibit:
     def overrides(
         self, scale: experiment.ScaleName, source: Source, cell: experiment.CellChoice
     ) -> experiment.Overrides:
-        """Overrides that make the scale's scenario that of a cell.
+        """Return the overrides that make the scale's scenario that of a cell.
 
         Raises:
-            ConfigError: there is no value for one of the names in it.
+            ConfigError: a name in them has no value.
         """
         sheet, dataset = self.sheet, source.dataset
         templates = (
@@ -133,14 +133,14 @@ class Exhibit:
         values = self.values(scale, dataset, cell)
         if source.auxiliary:
             values["auxiliary"] = source.auxiliary
-        # The path comes last and is no template: a folder may be called what it likes.
+        # The path comes last and is not a template: a folder may have any name.
         return (
             *quantities.fill(templates, values),
             *((f"data.set={source.quoted}",) if dataset.name else ()),
         )
 
     def plan(self, scale: experiment.ScaleName, source: Source | None = None) -> CellPlan:
-        """The scenario of every cell. A field that is wrong is an error; numbers that do not fit are not.
+        """Return the scenario of every cell. Invalid fields are errors; infeasible numbers are not.
 
         Args:
             scale: one of the experiment's.
@@ -180,7 +180,7 @@ class Exhibit:
         return CellPlan(scenarios, refused)
 
     def _check_metric(self, where: str, made: scenario.Scenario, others: Iterable[scenario.Scenario]) -> None:
-        """Refuse cells of sites without a number to compare them by, or with several."""
+        """Refuse cells of sites with no metric to compare, or with several."""
         if not self.sheet.site:
             return
         metric = made.stop.metric
@@ -193,7 +193,7 @@ class Exhibit:
                 raise ConfigError(f"{where}: stop.metric", reason, "set the same metric in all of them")
 
     def all_refused(self, refused: Mapping[str, str]) -> ConfigError:
-        """The error for an exhibit of which every cell is refused."""
+        """Return the error for an exhibit whose cells are all refused."""
         label, reason = next(iter(refused.items()))
         what = "cells" if self.named else "curves"
         where = self.path.name + ("" if self.base is not None else f", {self.item.kind} {self.item.number}")
@@ -203,12 +203,12 @@ class Exhibit:
 
 
 def papers(root: Path) -> tuple[str, ...]:
-    """All papers below a folder, in the order of their names: each a folder with files of experiments."""
+    """Return all papers below a folder, sorted by name: each a folder with files of experiments."""
     return tuple(sorted(folder.name for folder in root.iterdir() if folder.is_dir() and _files(folder)))
 
 
 def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
-    """All tables and figures of a paper, file by file; tables first, in the order of their numbers.
+    """Return all tables and figures of a paper; tables first, in the order of their numbers.
 
     Args:
         root: folder with one folder per paper.
@@ -244,11 +244,11 @@ def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
 
 
 def comparison_of(path: Path) -> Exhibit:
-    """A comparison as an exhibit of no paper.
+    """Read a comparison as an exhibit without a paper.
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; two
-            axes, choices or curves have one label; a claim names a curve that there is not.
+            axes, choices or curves share a label; a claim names an unknown curve.
     """
     scenario.own_parts_from(path.parent)
     comparison = reading.read_section(path, experiment.Comparison)
@@ -272,10 +272,10 @@ def comparison_of(path: Path) -> Exhibit:
 
 
 def sweep_of(path: Path, study: experiment.Study) -> Exhibit:
-    """A sweep over random reclusterings as an exhibit.
+    """Read a sweep over random reclusterings as an exhibit.
 
     Raises:
-        ConfigError: as of :func:`securefl.lab.experiments.sweep.read_sweep`.
+        ConfigError: see :func:`securefl.lab.experiments.sweep.read_sweep`.
     """
     sweep = read_sweep(path)
     sheet = sweep.whole()
@@ -285,7 +285,7 @@ def sweep_of(path: Path, study: experiment.Study) -> Exhibit:
 def choose_exhibits(
     known: Sequence[Exhibit], wanted: Sequence[tuple[experiment.Kind, str]]
 ) -> tuple[Exhibit, ...]:
-    """The exhibits ``wanted``, by kind and number (``5``: all panels of figure 5, too) or ``all``, in order.
+    """Return the ``wanted`` exhibits in order, by kind and number (``5``: all panels of figure 5) or ``all``.
 
     Raises:
         ConfigError: there is no such table or figure.
@@ -328,7 +328,7 @@ def read_panel(path: Path) -> experiment.Experiment:
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim
-            names a curve that there is not; two curves have one label; the panel is not the file's name.
+            names an unknown curve; two curves share a label; the panel is not the file's name.
     """
     panel = reading.read_section(path, experiment.Panel)
     sheet = panel.whole()
@@ -343,7 +343,7 @@ def read_sheet(path: Path, study: experiment.Study) -> experiment.Experiment:
 
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim,
-            a scale, or published numbers that are about cells, choices or data sets that there are not.
+            a scale, or published numbers name unknown cells, choices or data sets.
     """
     sheet = reading.read_section(path, experiment.Experiment)
     labels = _check_cells(path, sheet)

@@ -1,7 +1,7 @@
-"""Freshness of committed results: a part of each is computed again and compared.
+"""Freshness of committed results: a part of each is recomputed and compared.
 
-``securefl reproduce PAPER --check`` writes what it found beside the page, as ``<paper>-checked.json``; lists
-and pages say from it which results are stale.
+``securefl reproduce PAPER --check`` writes its findings to ``<paper>-checked.json`` beside the page; lists
+and pages mark stale results from it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,30 +18,30 @@ from securefl.runtime import report
 OTHER_DRAWS: Final = ", most likely under other draws of clusters"
 LAST_BITS: Final = ", and differ by what the order of a sum changes"
 Numbers = Sequence[float]
-"""Accuracies by round; of a trial what it measured."""
+"""Accuracies by round; for a trial, its measured values."""
 
 
 class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table, figure or panel, of which one cell was computed again."""
+    """One table, figure or panel with one recomputed cell."""
 
     stem: str
-    """Of the names of its files."""
+    """Stem of its file names."""
     result: str
-    """Fingerprint of the result that was checked: a later one was not."""
+    """Fingerprint of the checked result; a later result has another one."""
     cell: str = ""
-    """What was computed again: cell and seed."""
+    """Recomputed cell and seed."""
     compared: int = 0
-    """Numbers compared: rounds, as a rule."""
+    """Numbers compared, usually rounds."""
     difference: float = 0.0
-    """The largest between the committed numbers and those of today."""
+    """Largest difference between the committed and the recomputed numbers."""
     unchecked: str = ""
-    """Why nothing was computed."""
+    """Reason why nothing was computed."""
     commit: str = ""
-    """That computed again, where it is not the one of the last check."""
+    """Commit that recomputed, if it is not the commit of the last check."""
 
     @property
     def stale(self) -> bool:
-        """Whether the program of today computes other numbers."""
+        """True if today's program computes other numbers."""
         return not self.unchecked and self.difference > 0
 
     def __str__(self) -> str:
@@ -56,22 +56,22 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     paper: str
     commit: str
-    """Of the last check; what was found before keeps its own."""
+    """Commit of the last check; earlier findings keep their own."""
     versions: dict[str, str]
-    """Of the last check."""
+    """Versions at the last check."""
     checked: tuple[CheckedResult, ...]
 
     def of(self, stem: str, result: str) -> CheckedResult | None:
-        """The check of a result; None if it was not checked, or run again since."""
+        """Return the check of a result; None if it was not checked, or was run again since."""
         return next((one for one in self.checked if (one.stem, one.result) == (stem, result)), None)
 
     def mark(self, stem: str, result: str) -> str:
-        """The mark behind a verdict in a list."""
+        """Return the mark behind a verdict in a list."""
         found = self.of(stem, result)
         return " (stale)" if found is not None and found.stale else ""
 
     def note(self, stem: str, result: str) -> str:
-        """A sentence for a page, in Markdown; empty where there is nothing to warn of."""
+        """Return a warning for a page, in Markdown; empty if there is none."""
         found = self.of(stem, result)
         if found is None or not found.stale:
             return ""
@@ -87,15 +87,15 @@ NEVER_CHECKED = CheckRecord(paper="", commit="", versions={}, checked=())
 
 
 def fingerprint(results: Mapping[str, Iterable[Numbers]]) -> str:
-    """Digest (32 hex digits) of all numbers of a result, by label and seed."""
+    """Return a digest (32 hex digits) of all numbers of a result, by label and seed."""
     plain = {label: [list(one) for one in seeds] for label, seeds in results.items()}
     return crypto.digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
 
 def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> CheckedResult:
-    """Set numbers computed again against as many of the committed ones.
+    """Compare recomputed numbers with the same number of committed ones.
 
-    Fewer committed numbers than computed ones are a difference of 1: the run ends elsewhere today.
+    Fewer committed than computed numbers are a difference of 1: today's run ends elsewhere.
     """
     pairs = zip(committed, again, strict=False)
     difference = max((abs(former - now) for former, now in pairs), default=1.0)
@@ -107,12 +107,12 @@ def compare(stem: str, result: str, cell: str, committed: Numbers, again: Number
 
 
 def check_file(results: Path) -> Path:
-    """The path of the check of a folder of results: beside it, as its page."""
+    """Return the path of the check of a folder of results, beside it."""
     return results.parent / f"{results.name}-checked.json"
 
 
 def read_check(results: Path) -> CheckRecord:
-    """The last check of a folder of results; an empty one if there was none.
+    """Return the last check of a folder of results; an empty one if there was none.
 
     Raises:
         ConfigError: the file cannot be read or holds no check.
@@ -133,7 +133,7 @@ def read_check(results: Path) -> CheckRecord:
 
 
 def merge_checks(former: CheckRecord, now: CheckRecord) -> CheckRecord:
-    """A check of some results beside what was found of the others, and where it computed nothing, before."""
+    """Merge a check with former findings: of results that it did not check or could not compute."""
     if former.paper != now.paper:
         return now
     found = {one.stem: one for one in former.checked}

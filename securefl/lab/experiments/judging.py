@@ -22,7 +22,7 @@ NOT_JUDGED = Rulings()
 
 
 def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[str, Rulings]:
-    """Rule on all claims of a paper; return the rulings by the stem of their record.
+    """Return rulings on all claims of a paper by the stem of their record.
 
     Args:
         known: all exhibits of the paper.

@@ -1,4 +1,4 @@
-"""One simulation for a curve: its accuracy by round, resumable. Imports torch."""
+"""One simulation for a curve: accuracy by round, resumable. Imports torch."""
 
 import contextlib
 import time
@@ -30,27 +30,27 @@ from securefl.training import data, models, sgd
 from securefl.training.sites import site_maker
 
 BETWEEN_CHECKPOINTS = 20.0
-"""Seconds. A simulation that is shorter is not worth one."""
+"""Seconds between checkpoints. A shorter simulation needs none."""
 
 OnRound = Callable[[int], None]
-"""Told how many rounds are done."""
+"""Callback with the number of finished rounds."""
 
 
 class _EnoughError(Exception):
-    """Raised once as many rounds are simulated as were asked for."""
+    """Raised when the requested number of rounds is simulated."""
 
 
 class SiteMetric:
-    """Listens for one number of ``[evaluation]``, round by round; a missing one is that of the round before.
+    """Listener for one metric of ``[evaluation]`` by round; a missing value is the previous round's.
 
-    Rounds before the first number have it, too.
+    Rounds before the first value have it, too.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.values: list[float] = []
         self.rounds = 0
-        """That have ended, with a number or without."""
+        """Finished rounds, with a value or without."""
 
     def on_report(self, _now: float, report: AnyReport) -> None:
         """See :class:`securefl.runtime.simulation.rounds.Listener`."""
@@ -63,57 +63,58 @@ class SiteMetric:
                 self.values += self.values[-1:]
 
     def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
-        """A refusal changes no number."""
+        """Ignore a refusal: it changes no metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationJob:
-    """One simulation: a scenario and a seed, and where it leaves what it has."""
+    """Simulation of a scenario and a seed, and the folder for its results."""
 
     scenario: Scenario
     seed: int
     folder: Path
-    """Of results and checkpoints, shared by all figures."""
+    """Folder of results and checkpoints, shared by all figures."""
     data_dir: Path | None = None
     device: str | None = None
     threads: int = 1
     """Parties, or groups of them, that train at the same time; no result depends on it."""
     every: int = 1
-    """The model is tested after every so many rounds, 1 or more ..."""
+    """Rounds between tests of the model, 1 or more."""
     last: int = 1
-    """... and after each of the last so many."""
+    """Rounds at the end that are all tested."""
     site: str = ""
-    """``module:name`` of the parties' sites; then ``stop.metric`` is measured, as they see the model that a
-    round begins with."""
+    """``module:name`` of the parties' sites; then ``stop.metric`` is measured by sites on the model that a
+    round begins with.
+    """
 
     @property
     def rounds(self) -> int:
-        """The number of planned rounds."""
+        """Number of planned rounds."""
         return self.scenario.stop.rounds
 
     @property
     def draws(self) -> str:
-        """The digest that its clusters are drawn under."""
+        """Digest that its clusters are drawn under."""
         return provenance.draws_of(self.scenario)
 
     def check_device(self) -> None:
-        """Refuse a device that is not there, before anything is done.
+        """Refuse a missing device early.
 
         Raises:
-            ConfigError: it is not.
+            ConfigError: it is missing.
         """
         models.pick_device(self.device or self.scenario.training.device)
 
     @property
     def stem(self) -> str:
-        """Of the names of its files: equal for equal scenarios with equal seeds."""
+        """Stem of its file names: equal for equal scenarios with equal seeds."""
         thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
         return f"{scenario_key(self.scenario, self.site)}-{self.seed}{thinned}"
 
     def read_finished(self) -> SeedRecord | None:
-        """The result, if this simulation was run before; what cannot be read was not."""
+        """Return the result of an earlier run; None if there is none that can be read."""
         if self.every > 1:
-            # One that tested every model serves as well.
+            # A result with every model tested serves as well.
             full = replace(self, every=1).read_finished()
             if full is not None:
                 return full
@@ -123,15 +124,15 @@ class SimulationJob:
             return None
 
     def forget(self) -> None:
-        """Take away whatever an earlier run of this simulation left."""
+        """Delete all files of an earlier run of this simulation."""
         for left in (self._result, self._part, self._checkpoint):
             left.unlink(missing_ok=True)
 
     def measure(self, on_round: OnRound) -> SeedRecord:
         """Simulate to the end, from the last checkpoint if there is one, and keep the result.
 
-        Where groups are watched (:mod:`securefl.lab.experiments.task_groups`) or sites train, whose state
-        nobody else has, there are no checkpoints.
+        Runs with watched groups (:mod:`securefl.lab.experiments.task_groups`) or training sites, whose state
+        is private, have no checkpoints.
 
         Raises:
             ConfigError: data or device are missing, or the scenario is refused.
@@ -180,7 +181,7 @@ class SimulationJob:
         def after_round(standing: ServerState, dead: Collection[PartyId]) -> None:
             nonlocal saved
             if time.monotonic() - saved >= BETWEEN_CHECKPOINTS:
-                # The accuracies first: a checkpoint without those before it would be of no use.
+                # Accuracies first: a checkpoint is useless without those before it.
                 write_result(self._part, encode(so_far("interrupted")))
                 write_checkpoint(
                     self._checkpoint, federation.plan, standing, dead, training=federation.training
@@ -193,7 +194,7 @@ class SimulationJob:
         elif watch is None:
             course = SimulatedRounds(federation, (), after_round, standing, dead)
         else:
-            # What it saw is not in a checkpoint.
+            # A checkpoint omits the state of the watch.
             course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, kernel.Aborted) else "")
@@ -203,7 +204,7 @@ class SimulationJob:
         return record
 
     def measure_again(self, tests: int) -> tuple[float, ...]:
-        """Accuracy by round of a simulation from the start, up to its ``tests``-th test; nothing is kept.
+        """Return accuracy by round of a new simulation up to its ``tests``-th test; keep nothing.
 
         Raises:
             ConfigError: data or device are missing, or the scenario is refused.
@@ -229,7 +230,7 @@ class SimulationJob:
         return tuple(accuracies)
 
     def _assemble(self, scenario: Scenario) -> SimulatedFederation:
-        # Clusters follow from run, seed and what the scenario chose: no two curves see the same ones.
+        # Clusters follow from run, seed and the scenario's choices: no two curves share them.
         run = RunId(f"figure-{self.seed}")
         sites = site_maker(self.site) if self.site else None
         return assemble(
@@ -237,10 +238,10 @@ class SimulationJob:
         )
 
     def _tests(self, round_: int) -> bool:
-        """Whether the model of a round is tested: counted from the end, so that the last one always is."""
+        """Return True if the model of a round is tested, counted from the end: the last one always is."""
         stop = self.scenario.stop
         if stop.target is not None or stop.patience is not None:
-            # It may be the last round.
+            # This may be the last round.
             return True
         left = stop.rounds - 1 - round_
         return left < self.last or left % self.every == 0
@@ -248,7 +249,7 @@ class SimulationJob:
     def _former(
         self, federation: SimulatedFederation
     ) -> tuple[SeedRecord, ServerState | None, Collection[PartyId]]:
-        """The state of an interrupted simulation; the beginning if that cannot be told."""
+        """Return the state of an interrupted simulation, or the initial state if it cannot be read."""
         new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
         try:
             standing, dead = read_checkpoint(self._checkpoint, federation.plan, training=federation.training)
@@ -277,9 +278,9 @@ class SimulationJob:
 
 
 def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | None:
-    """Epsilon of a party that was in every round, had its noise been secret.
+    """Return epsilon of a party in every round, had its noise been secret.
 
-    None without noise, or where nobody can account for it.
+    None without noise, or if no accountant applies.
     """
     plan, mechanism = federation.plan, federation.plan.mechanism
     if mechanism is None:
@@ -294,12 +295,12 @@ def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | 
             failure=plan.limits.p_shares_fail if shared else 0.0,
         )
     except ConfigError:
-        # Without dp_accounting a scenario with a multiplier is simulated all the same.
+        # A scenario with a multiplier is simulated without dp_accounting too.
         return None
 
 
 def device_of(federation: SimulatedFederation) -> str:
-    """The kind of device that a federation computes on."""
+    """Return the kind of device that a federation computes on."""
     return next(federation.module.parameters()).device.type
 
 

@@ -1,8 +1,8 @@
-"""The effect of privacy noise on updates opened in several sums, by place and number of additions.
+"""Effect of privacy noise on updates opened in several sums, by place and number of additions.
 
 The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure), s being one
-party's noise (privacy-notes, section 2); only then does sampling amplify. At equal noise in a sum, parties
-that share it add 1 / h of its variance each, so that what saves noise in one opening loses it in the next.
+party's noise (privacy-notes, section 2); only then does sampling amplify. Parties that share a sum's noise
+add 1 / h of its variance each: less noise in one opening means more exposure over several.
 """
 
 import math
@@ -14,8 +14,10 @@ from securefl import scenario
 from securefl.methods import privacy
 
 Noise = Literal["once", "fresh", "local"]
-"""``once``: each party adds its share of a sum's noise to its update, which is opened R times. ``fresh``: it
-adds such a share to each opening, drawn anew. ``local``: it adds all of the noise to its update, once."""
+"""Placement of noise. ``once``: each party adds its share of a sum's noise to its update, which is opened R
+times. ``fresh``: it adds a newly drawn share to each opening. ``local``: it adds all of the noise to its
+update, once.
+"""
 
 IN_WORDS: Final[dict[Noise, str]] = {
     "once": "shared noise once",
@@ -25,28 +27,28 @@ IN_WORDS: Final[dict[Noise, str]] = {
 
 
 class Accounting(scenario.FileTable, frozen=True, kw_only=True):
-    """A run over which noise is accounted for: records, Poisson sampling, add-remove."""
+    """Run over which noise is accounted for: records, Poisson sampling, add-remove."""
 
     multiplier: scenario.PositiveReal
     """sigma: noise in a sum of h that the adversary does not know, over the sensitivity."""
     rounds: scenario.Positive
-    """In each of which every party's update is opened R times."""
+    """Rounds; in each, every party's update is opened R times."""
     records: scenario.Positive = 1
-    """Of a party. 1, with a batch of 1: there is no sampling."""
+    """Records of a party. 1, with a batch of 1: there is no sampling."""
     batch: scenario.Positive = 1
     delta: Annotated[float, Meta(ge=1e-12, lt=1)]
 
 
 def honest(size: int, colluders: int) -> int:
-    """h: members of a cluster of ``size`` whose noise is counted on, where all ``colluders`` may be in it."""
+    """Return h: members of a cluster of ``size`` with trusted noise, if all ``colluders`` may be in it."""
     return max(size - colluders, 1)
 
 
 def relative_exposure(noise: Noise, h: int, *, once: float, fresh: float) -> float:
-    """mu^2 sigma^2 of all openings of an update: 1 is one opening of a sum of h with all of its noise.
+    """Return mu^2 sigma^2 of all openings of an update: 1 is one opening of a sum of h with all of its noise.
 
     Args:
-        noise: where it is added.
+        noise: its placement.
         h: members that share a sum's noise.
         once: the party's leverage.
         fresh: its exposure under fresh noise, in the same units of one party's noise.
@@ -61,12 +63,12 @@ def relative_exposure(noise: Noise, h: int, *, once: float, fresh: float) -> flo
 
 
 def spent(accounting: Accounting, exposure: float, works: int) -> float:
-    """Epsilon of the whole run, by PLD, for an update of this :func:`relative_exposure`.
+    """Return epsilon of the whole run, by PLD, for an update of this :func:`relative_exposure`.
 
     Args:
         accounting: the run.
         exposure: above 0, of all openings of one update.
-        works: updates that a party makes in a round, each with a batch of its own.
+        works: updates that a party makes in a round, each with its own batch.
 
     Raises:
         ConfigError: dp_accounting is missing.

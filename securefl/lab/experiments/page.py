@@ -1,4 +1,4 @@
-"""The page of a paper's tables and figures in Markdown, with everything that was run of each."""
+"""Markdown page of a paper's tables and figures, with all their runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ from securefl.runtime import report
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A table or figure, and all that was run of it."""
+    """Table or figure with all its runs."""
 
     exhibit: Exhibit
     records: tuple[Record, ...]
     check: freshness.CheckRecord
     rulings: Mapping[str, Rulings]
-    """Rulings by the stem of a record, on all claims of the paper together."""
+    """Rulings on all claims of the paper together, by the stem of a record."""
 
     @property
     def name(self) -> str:
-        """``Table 15``."""
+        """Name: ``Table 15``."""
         return f"{self.exhibit.item.kind.capitalize()} {self.exhibit.item.number}"
 
     @property
     def anchor(self) -> str:
-        """Of its heading on the page."""
+        """Anchor of its heading on the page."""
         return self.name.lower().replace(" ", "-")
 
     def missing(self) -> tuple[experiment.StudyDataset, ...]:
-        """The data sets that it was not run on at any scale."""
+        """Data sets without a run at any scale."""
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
     def verdict(self, record: Record) -> str:
-        """The verdict on the claims and on the paper's numbers, in a few words."""
+        """Return the verdict on the claims and on the paper's numbers, in a few words."""
         found = verdicts.overall(self.rulings[record.stem].verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
@@ -63,11 +63,11 @@ def shown_exhibits(
 
 
 def is_outdated(exhibit: Exhibit, record: Record) -> bool:
-    """Whether the files have changed since it was run."""
+    """Return True if the files have changed since the run."""
     for dataset in exhibit.datasets():
         if dataset.name == record.dataset:
             try:
-                # Where the data lie makes no difference.
+                # The location of the data makes no difference.
                 source = nowhere(dataset, exhibit.item.auxiliary)
                 scenarios = exhibit.plan(record.scale, source).scenarios
             except ConfigError:
@@ -77,7 +77,7 @@ def is_outdated(exhibit: Exhibit, record: Record) -> bool:
 
 
 def time_of(record: Record) -> str:
-    """The time that it takes, with as many simulations side by side as the last time."""
+    """Return the expected time, with as many parallel simulations as the last time."""
     return report.seconds(record.seconds / record.jobs)
 
 
@@ -87,12 +87,12 @@ def page(
     folder: str,
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> str:
-    """The page on all tables and figures of a paper, in Markdown.
+    """Return the page on all tables and figures of a paper, in Markdown.
 
     Args:
         known: all of them, file by file.
         records: those that were run.
-        folder: where the plots are, from where the page is.
+        folder: of the plots, relative to the page.
         check: of the records.
     """
     everything = shown_exhibits(known, records, check)
@@ -220,7 +220,7 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
 
 
 def _published_lines(one: Shown, datasets: Sequence[experiment.StudyDataset]) -> Iterator[str]:
-    """The paper's numbers for data sets that were not run."""
+    """Yield the paper's numbers for data sets without a run."""
     item, sheet = one.exhibit.item, one.exhibit.sheet
     tables = [
         (dataset, item.published[dataset.name]) for dataset in datasets if dataset.name in item.published
@@ -259,13 +259,13 @@ def _number(numbers: experiment.Numbers, row: int, column: int) -> str:
 def record_lines(
     record: Record, folder: str, warning: str = "", rulings: Rulings = NOT_JUDGED
 ) -> Iterator[str]:
-    """The section on one run, in Markdown.
+    """Yield the section on one run, in Markdown.
 
     Args:
-        record: of it.
-        folder: where the plots are, from where the page is.
+        record: of the run.
+        folder: of the plots, relative to the page.
         warning: fault of the record as a whole.
-        rulings: of its claims.
+        rulings: on its claims.
     """
     data = f", {record.dataset}" if record.dataset else ""
     name = f"{record.kind.capitalize()} {record.number}{data}, {record.scale} scale"
@@ -302,7 +302,7 @@ def record_lines(
 
 
 def privacy_of(record: Record) -> Iterator[str]:
-    """The privacy of the parties' uploads, by what was asked for and what the accountant found."""
+    """Yield the privacy of the parties' uploads: requested, and computed by the accountant."""
     by_asked: dict[str, set[str]] = {}
     for cell in record.cells:
         for seed in cell.seeds:
@@ -383,5 +383,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _cell_text(text: str) -> str:
-    """Text that may stand in a table."""
+    """Return text that is valid in a table cell."""
     return text.replace("|", "\\|").replace("\n", "<br>")

@@ -1,4 +1,4 @@
-"""Pictures of a table or figure: the content of each, and its tables as CSV and LaTeX."""
+"""Pictures of a table or figure, and its tables as CSV and LaTeX."""
 
 import csv
 import io
@@ -23,18 +23,19 @@ from securefl.lab.plots import (
 )
 
 _CEILING = 0.6
-"""Of matched distances: a model that knows nothing is about 0.7 away, and clustered least squares go far
-beyond."""
+"""Upper limit of plotted matched distances: an untrained model is about 0.7 away, and clustered least squares
+far beyond.
+"""
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "±": r"$\pm$", "\n": "; "}
 )
 
 
 def keep(record: Record, out: Path, also: Format | None = None) -> bytes:
-    """Write the record with its picture and tables, and return what is in the JSON file.
+    """Write the record with its picture and tables; return the content of the JSON file.
 
     Args:
-        record: of what was run.
+        record: of the run.
         out: the folder.
         also: a second format of the picture, beside PNG.
 
@@ -52,7 +53,7 @@ def keep(record: Record, out: Path, also: Format | None = None) -> bytes:
 
 
 def as_csv(record: Record) -> str:
-    """A row per cell: its choices, mean, standard deviation over the seeds, and the paper's number."""
+    """Return a row per cell: its choices, mean, standard deviation over the seeds, and the paper's number."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     axes = [axis.name for axis in record.axes]
@@ -65,7 +66,7 @@ def as_csv(record: Record) -> str:
 
 
 def as_latex(record: Record) -> str:
-    r"""The table as a ``tabular`` of booktabs; what its numbers are is a comment on top."""
+    r"""Return a booktabs ``tabular``, with a comment on top that explains its numbers."""
     table = grid(record) if record.axes else None
     apart = [cell for cell in record.cells if not cell.place or len(record.axes) == 1]
     lines = [f"% {record.title.translate(_TEX)}", f"% {record.measure}; {record.spreads}"]
@@ -100,7 +101,7 @@ def _tex_entry(record: Record, cell: CellRecord | None) -> str:
 
 
 def picture(record: Record, kind: Format = "png") -> bytes:
-    """A picture file: a heat map, numbers over the last axis or by round, or a split, as the record says.
+    """Return a picture file: a heat map, numbers over the last axis or by round, or a split.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -253,7 +254,7 @@ def _notes(record: Record) -> tuple[str, ...]:
 
 
 def _split_notes(record: Record, plotted: str) -> tuple[str, ...]:
-    """Of a picture that shows a split itself, ``plotted``, and not what is measured of it."""
+    """Return notes on a picture that shows a split itself, ``plotted``, rather than its measurements."""
     which = f"first of {record.seeds} seeds" if record.seeds > 1 else "one seed"
     return _scale(record), f"{plotted}; {which}; data: {', '.join(record.titles)}"
 

@@ -1,4 +1,4 @@
-"""Power of the checks: how often each fails honest and deviating sums; behind ``docs/results/checks.md``."""
+"""Power of the checks: failure rates of honest and deviating sums; source of ``docs/results/checks.md``."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from securefl.methods import privacy
 
 FORMAT: Final = 1
 ALPHA: Final = 0.01
-"""Of all checks together, on one sum."""
+"""Joint significance level of all checks on one sum."""
 _BATCHES: Final = "DP-SGD at record level: sigma = 0.8 for a record, 16 of which may point the same way."
 SETTINGS: Final = (
     deviations.PowerSetting(dim=25_450, members=5),
@@ -26,7 +26,7 @@ SETTINGS: Final = (
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
-"""Those of a run (``check_sums`` in the features of its server), where there is no projection."""
+"""All checks of a run (``check_sums`` in the features of its server), without the projection."""
 
 
 class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deviation: str
     honest: bool
     failed: dict[str, int]
-    """Of :attr:`PowerRecord.trials` sums, by check."""
+    """Failures of :attr:`PowerRecord.trials` sums, by check."""
 
 
 class PowerBlock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class PowerBlock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     multiplier: float
     note: str
     allowance: float
-    """In standard deviations of a sum's noise."""
+    """Allowance in standard deviations of a sum's noise."""
     rows: tuple[PowerRow, ...]
 
 
@@ -61,7 +61,7 @@ class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Standard deviation of one party's noise, steps."""
     blocks: tuple[PowerBlock, ...]
     commit: str = ""
-    """That measured; empty: not known."""
+    """Commit that measured; empty: unknown."""
 
 
 def measure_power(
@@ -70,13 +70,13 @@ def measure_power(
     settings: Sequence[deviations.PowerSetting],
     on_trial: Callable[[deviations.PowerSetting, deviations.Deviation], None],
 ) -> PowerRecord:
-    """Make ``trials`` sums of every kind in every setting, and check them all.
+    """Check ``trials`` sums of every kind in every setting.
 
     Args:
         trials: >= 1.
         seed: of all noise; the same one gives the same record.
-        settings: what is summed.
-        on_trial: told after each sum.
+        settings: of the sums.
+        on_trial: called after each sum.
     """
     root = InsecureSeededEntropy(seed)
     blocks = []
@@ -109,21 +109,21 @@ def measure_power(
 
 
 def kinds(setting: deviations.PowerSetting) -> int:
-    """The number of rows of a setting."""
+    """Return the number of rows of a setting."""
     return sum(setting.members >= deviation.fewest for deviation in deviations.DEVIATIONS)
 
 
 def failures(
     values: I64, before: I64, setting: deviations.PowerSetting, plan: privacy.CheckPlan
 ) -> dict[str, bool]:
-    """The checks that a sum fails, by name: the published pair at its own levels, ours at theirs.
+    """Return the checks that a sum fails, by name: the published pair at its own levels, ours at theirs.
 
-    The projection is judged at the level of one of ours, by itself.
+    The projection is tested separately, at the level of one of ours.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
         before: the last round's, with the same deviation: the reference.
-        setting: what is summed.
+        setting: of the sum.
         plan: of the checks.
     """
     published = privacy.first_stage(values.astype(np.float64), setting.spread)

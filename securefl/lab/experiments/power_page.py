@@ -1,4 +1,4 @@
-"""The page of a measured power table, in Markdown."""
+"""Markdown page of a measured power table."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ _SHORT = {power.PUBLISHED[0]: "norm", power.PUBLISHED[1]: "KS", power.PUBLISHED[
 
 
 def power_page(record: power.PowerRecord) -> str:
-    """The whole page."""
+    """Return the whole page."""
     checks = len(privacy.CHECKS)
     lines = [
         _INTRODUCTION.format(each=record.alpha / checks, alpha=record.alpha),
@@ -99,5 +99,5 @@ def _percent(row: power.PowerRow, check: str, trials: int) -> str:
 
 
 def _margin(trials: int) -> float:
-    """Of a share of one half, in percentage points."""
+    """Return the margin of a share of one half, in percentage points."""
     return 98 / math.sqrt(trials)

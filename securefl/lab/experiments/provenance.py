@@ -16,7 +16,7 @@ _PROGRAM = ("securefl", "parties", "scenarios")
 
 
 def versions() -> dict[str, str]:
-    """Of what computes, for records."""
+    """Return the versions of the program and its libraries, for records."""
     return {
         "securefl": __version__,
         "python": platform.python_version(),
@@ -27,9 +27,9 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str:
-    """The commit that computes, 12 hex digits; ``+`` behind it: with changes. Empty outside a checkout."""
+    """Return the running commit, 12 hex digits, with ``+`` if there are changes. Empty outside a checkout."""
     git = shutil.which("git")
-    # An installed package may lie inside somebody else's checkout.
+    # An installed package may lie inside another project's checkout.
     if git is None or not (_ROOT / "pyproject.toml").exists():
         return ""
 
@@ -45,7 +45,7 @@ def commit() -> str:
 
 
 def draws_of(scenario: Scenario) -> str:
-    """Digest (32 hex digits) of what the clusters of a scenario are drawn under, whatever run and seed."""
+    """Return the digest (32 hex digits) that a scenario's clusters are drawn under, for any run and seed."""
     return drawn_digest(scenario).hex()[:32]
 
 
@@ -54,7 +54,7 @@ def refuse_mixed(label: str, draws: Mapping[int, str]) -> None:
 
     Args:
         label: of the curve or cell.
-        draws: by seed; empty of results from before these were noted.
+        draws: by seed; empty for results from before digests were recorded.
 
     Raises:
         ConfigError: there are several.

@@ -1,7 +1,7 @@
-"""Numbers that follow from other numbers of an experiment, and overrides with both put in.
+"""Derived numbers of an experiment, and substitution of ``$names`` in overrides.
 
-Papers state a share of Byzantine workers on top of a number of honest ones, and epochs; a scenario has
-parties and rounds.
+Papers give a share of Byzantine workers, a number of honest ones, and epochs; a scenario has parties and
+rounds.
 """
 
 import math
@@ -12,11 +12,11 @@ from securefl.lab.experiments import experiment
 from securefl.methods import attacks, privacy
 
 _SLACK = 1e-9
-"""3 * 0.1 / 0.3 is below 1 in floating point: an exact count must not lose a worker by rounding."""
+"""Slack of floor: 3 * 0.1 / 0.3 is below 1 in floating point, which would lose a worker."""
 
 
 def derive_quantities(values: experiment.Values) -> experiment.Values:
-    """``values`` and what follows from them; a number that is given is never replaced.
+    """Return ``values`` and the numbers derived from them; a given number is never replaced.
 
     ================ ======================== ==========================================================
     name             from                     meaning
@@ -69,7 +69,7 @@ def derive_quantities(values: experiment.Values) -> experiment.Values:
 
 
 def fill(overrides: experiment.Overrides, values: experiment.Values) -> experiment.Overrides:
-    """The overrides with ``$name`` replaced by the value of that name.
+    """Return the overrides with ``$name`` replaced by the value of that name.
 
     Raises:
         ConfigError: there is no such value, or a ``$`` without a name.

@@ -35,7 +35,7 @@ def read_section(path: Path, kind: type[_Table]) -> _Table:
 
 
 def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) -> None:
-    """Refuse labels that cannot be told apart, and claims about cells that there are not.
+    """Refuse ambiguous labels, and claims about unknown cells.
 
     Raises:
         ConfigError: with the file and the claim.
@@ -50,13 +50,13 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
 
 
 def name_error(path: Path, field: str, name: str) -> ConfigError:
-    """Return the error for a file of another name than one of its fields states."""
+    """Return the error for a file whose name differs from one of its fields."""
     reason = f"is {name!r}, but the file is named {path.name}"
     return ConfigError(f"{path}, {field}", reason, "change one of them")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file.
+    """Return the content of a TOML file.
 
     Raises:
         ConfigError: it cannot be read, or is not TOML.

@@ -1,4 +1,4 @@
-"""The record of an experiment that was run: one JSON file, of which list, page and pictures are made."""
+"""Record of an experiment's run: one JSON file, the source of list, page and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from securefl.lab.experiments.provenance import refuse_mixed
 from securefl.scenario import Scenario, chosen_fields, own_sources
 
 FORMAT = 1
-"""Of simulations. Counted up when those of the same scenario would give other numbers."""
+"""Format of simulations, increased when the same scenario would give other numbers."""
 LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
-"""Stands on the results of such scenarios, in pictures and on terminals."""
+"""Warning on the results of such scenarios, in pictures and on terminals."""
 _OF_SPLITS: Final = {
     "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
     "sizes": "share of all samples that the two largest parties hold",
@@ -33,101 +33,105 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     seed: int
     accuracies: claims.Accuracies
-    """By round, on the test set; of a round whose model was not tested, that of the last one that was. Of a
-    drawn problem the one number that claims are about; empty where there is none."""
+    """Accuracies by round on the test set; an untested round has that of the last tested one. For a drawn
+    problem, the number that claims are about; empty if there is none.
+    """
     ended: str = ""
-    """Why it ended, where that was not after the last round: destroyed, aborted."""
+    """Reason of an early end: destroyed, aborted."""
     seconds: float = 0.0
     device: str = ""
     dataset: str = ""
-    """Title of the data set, as its loader gives it."""
+    """Title of the data set, from its loader."""
     values: dict[str, float] = {}
-    """All that was measured of a drawn problem, by name."""
+    """Measurements of a drawn problem, by name."""
     epsilon: float | None = None
-    """As accounted for a party that was in every round, had its noise been secret; None: no noise, or nothing
-    that it could hide."""
+    """Epsilon of a party in every round, had its noise been secret; None: no noise, or noise that protects
+    nothing.
+    """
     guarantee: str = ""
-    """The same with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
+    """Epsilon with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
     tested_every: int = 1
-    """Rounds from test to test, those before the last ``last`` ones, which are all tested."""
+    """Rounds between tests, before the last ``last`` ones, which are all tested."""
     groups: task_groups.GroupsRecord | None = None
-    """What became of task groups; None where there are none, or nobody knows who is in which."""
+    """Outcome of task groups; None if there are none, or their members are unknown."""
     commit: str = ""
-    """That computed it (:func:`securefl.lab.experiments.provenance.commit`); empty: not known."""
+    """Commit that computed it (:func:`securefl.lab.experiments.provenance.commit`); empty: unknown."""
     draws: str = ""
-    """Digest that its clusters were drawn under; empty: of a program that noted none."""
+    """Digest that its clusters were drawn under; empty: an older program did not record it."""
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """All that was measured, time apart."""
+        """All measurements except times."""
         return tuple(self.values.values()) or self.accuracies
 
 
 class AxisRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A varied setting, and its values in this run."""
+    """Varied setting, and its values in this run."""
 
     name: str
     choices: tuple[str, ...]
 
 
 class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One cell. Without ``final`` there is no result, and ``refused`` says why."""
+    """One cell. Without ``final`` there is no result, and ``refused`` gives the reason."""
 
     label: str
     place: experiment.Place
-    """Its choice of each axis; empty of a cell apart from the axes."""
+    """Choice of each axis; empty for a cell apart from the axes."""
     baseline: bool = False
     scenario: str = ""
     """Digest of its scenario."""
     rounds: int = 0
     parties: int = 0
     asked: str = ""
-    """Of privacy, what the scenario asks for: ``epsilon = 2 per record, local noise``, or ``none``; nothing
-    where nothing is trained."""
+    """Privacy that the scenario requests: ``epsilon = 2 per record, local noise``, or ``none``; empty if
+    nothing is trained.
+    """
     final: float | None = None
     """Mean accuracy over the last rounds and the seeds."""
     refused: str = ""
     published: float | None = None
     spread: float | None = None
-    """What the paper prints behind its plus-minus sign."""
+    """Number behind the paper's plus-minus sign."""
     text: str = ""
-    """What a table shows of a drawn problem, in lines."""
+    """Table text of a drawn problem, in lines."""
     marked: bool = False
-    """Whether a table shows it in bold."""
+    """True if a table shows it in bold."""
     seeds: tuple[SeedRecord, ...] = ()
     shares: tuple[tuple[float, ...], ...] = ()
-    """Of a split, with the first seed. ``labels``: by party, and last of all together, the share of each
-    class. ``sizes``: one row, everybody's samples. ``caps``: a row of alphas and one of caps."""
+    """Split with the first seed. ``labels``: share of each class by party, and last of all parties together.
+    ``sizes``: one row, samples of each party. ``caps``: a row of alphas and one of caps.
+    """
     values: dict[str, float] = {}
-    """What follows from all draws together, by name."""
+    """Values derived from all draws together, by name."""
 
     def finals(self, last: int) -> tuple[float, ...]:
-        """By seed, the mean of the ``last`` rounds; of those that have a number."""
+        """Return the mean of the ``last`` rounds by seed; only of seeds with a number."""
         known = (seed.accuracies for seed in self.seeds if seed.accuracies)
         return tuple(claims.measure_curve(one, "final", last, self.rounds) for one in known)
 
     def deviation(self, last: int) -> float | None:
-        """Standard deviation over the seeds, of a sample; None with fewer than two."""
+        """Return the sample standard deviation over the seeds; None with fewer than two."""
         finals = self.finals(last)
         return stdev(finals) if len(finals) > 1 else None
 
     @property
     def groups(self) -> tuple[task_groups.GroupsRecord, ...]:
-        """The fates of task groups, by seed; empty where there are none."""
+        """Outcomes of task groups by seed; empty if there are none."""
         return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
+        """Difference from the paper's number (ours minus the paper's)."""
         if self.final is None or self.published is None:
             return None
         return self.final - self.published
 
     def agrees(self, tolerance: float) -> bool | None:
-        """Whether it is as published, within the larger of ``tolerance`` and the spread; None: no numbers."""
+        """Return True if the difference is within ``tolerance`` or the paper's spread; None: no numbers."""
         if self.difference is None:
             return None
-        # The paper prints two digits, so that a difference of exactly the tolerance is none of rounding's.
+        # The paper prints two digits: a difference of exactly the tolerance must not fail by rounding.
         return abs(self.difference) <= max(tolerance, self.spread or 0.0) + 1e-9
 
 
@@ -136,19 +140,19 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     format: int
     paper: str
-    """Empty of a comparison."""
+    """Name of the paper; empty for a comparison."""
     kind: experiment.Kind
     number: str
     dataset: str
-    """Empty where the scenario says what the data are."""
+    """Name of the data set; empty if the scenario names the data."""
     scale: experiment.ScaleName
     stem: str
-    """Of the names of its files."""
+    """Stem of its file names."""
     title: str
     settings: str
-    """Digest of cells, claims and published numbers, seeds apart."""
+    """Digest of cells, claims and published numbers, without seeds."""
     note: str
-    """What the scale leaves out or replaces."""
+    """Omissions and replacements at the scale."""
     shows: experiment.Shows
     axes: tuple[AxisRecord, ...]
     last: int
@@ -156,23 +160,23 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leakage_reported: bool
     cells: tuple[CellRecord, ...]
     seconds: float
-    """Computing time of all simulations together."""
+    """Total computing time of all simulations."""
     jobs: int
-    """How many of them ran side by side."""
+    """Number of parallel simulations."""
     versions: dict[str, str]
-    """Of the program that judged and drew; results that were kept may be older."""
+    """Versions of the program that judged and drew; kept results may be older."""
     commit: str = ""
-    """The same; empty: not known."""
+    """Commit of that program; empty: unknown."""
     metric: str = ""
-    """What the numbers are where sites train: one of ``[evaluation]``; empty: accuracies."""
+    """Metric of ``[evaluation]`` if sites train; empty: accuracies."""
     lower_is_better: bool = False
-    """Whether the best number is the lowest, as of a loss at the sites."""
+    """True if the lowest number is best, as for a loss at the sites."""
     drawn: str = ""
-    """What the numbers of a drawn problem are; empty: they are accuracies, or follow from ``shows``."""
+    """Meaning of a drawn problem's numbers; empty: accuracies, or given by ``shows``."""
 
     @property
     def fingerprint(self) -> str:
-        """Of all its numbers."""
+        """Fingerprint of all its numbers."""
         return fingerprint({cell.label: [seed.numbers for seed in cell.seeds] for cell in self.cells})
 
     @property
@@ -182,17 +186,17 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def rounds(self) -> int:
-        """Of the longest cell."""
+        """Rounds of the longest cell."""
         return max((cell.rounds for cell in self.cells), default=0)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Kinds of devices that computed it, each once."""
+        """Distinct kinds of devices that computed it."""
         return tuple(sorted({seed.device for cell in self.cells for seed in cell.seeds if seed.device}))
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """A line per reason: the cells that were refused for it."""
+        """A line per reason of refusal, with its cells."""
         reasons = dict.fromkeys(cell.refused for cell in self.cells if cell.refused)
         labels = {why: [cell.label for cell in self.cells if cell.refused == why] for why in reasons}
         return tuple(f"{'; '.join(labels[why])}: refused, {why}" for why in reasons)
@@ -209,13 +213,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """A line per cell in which task groups were lost or idle: why."""
+        """A line per cell with lost or idle task groups, with the reason."""
         said = ((cell.label, task_groups.losses_of(cell.groups)) for cell in self.cells)
         return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
 
     @property
     def measure(self) -> str:
-        """The quantity that the numbers measure."""
+        """Quantity that the numbers measure."""
         if self.drawn:
             return self.drawn
         if self.shows in _OF_SPLITS:
@@ -227,18 +231,18 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def spreads(self) -> str:
-        """The number of draws, and the meaning of plus-minus signs."""
+        """Number of draws, and the meaning of plus-minus signs."""
         kind = "draws" if self.drawn else "seeds"
         return f"{self.seeds} {kind}, ± their standard deviation" if self.seeds > 1 else f"one {kind[:-1]}"
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Of the data, as their loader gives them, each once."""
+        """Distinct titles of the data, from their loader."""
         return tuple(sorted({seed.dataset for cell in self.cells for seed in cell.seeds if seed.dataset}))
 
     @property
     def within(self) -> tuple[int, int]:
-        """Cells that are as published, and cells of which the paper has a number."""
+        """Cells that agree with the paper, and cells with a published number."""
         known = [agrees for cell in self.cells if (agrees := cell.agrees(self.tolerance)) is not None]
         return sum(known), len(known)
 
@@ -250,9 +254,9 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{within} of {known} cells within {self.tolerance:g} of the paper's number"
 
     def value(self, cell: CellRecord) -> str:
-        """The final number of a cell for people: ``0.912``, or ``0.912 ± 0.004`` (standard deviation).
+        """Format the final number of a cell: ``0.912``, or ``0.912 ± 0.004`` (standard deviation).
 
-        Of task groups also how many were found, and how many updates were heard.
+        For task groups, add the number of groups found and of updates counted.
         """
         if cell.text:
             return cell.text
@@ -270,17 +274,17 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells row by row: the last axis gives the columns, all others the rows."""
+    """Cells by row: the last axis gives the columns, all others the rows."""
 
     row_name: str
     column_name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[CellRecord | None, ...]], ...]
-    """With one axis there is a single row without a name. None: there is no such cell."""
+    """Rows with their names; a single row without a name for one axis. None: there is no such cell."""
 
 
 def grid(record: Record) -> Grid:
-    """The record as a table, without cells apart from the axes."""
+    """Return the record as a table, without cells apart from the axes."""
     *others, across = record.axes
     rows: dict[str, dict[str, CellRecord]] = {}
     for cell in record.cells:
@@ -295,19 +299,19 @@ def grid(record: Record) -> Grid:
 
 
 def nameless(scenario: Scenario) -> Scenario:
-    """The scenario without what does not change its course, so that equal curves of two panels are equal."""
+    """Return the scenario without fields that do not change its course: equal curves have equal keys."""
     return replace(scenario, description="", expect=(), observer=False)
 
 
 def scenario_key(scenario: Scenario, site: str = "") -> str:
-    """Digest (32 hex digits) of everything that the rounds of a scenario follow from, seed apart.
+    """Return a digest (32 hex digits) of all that determines the rounds of a scenario, without the seed.
 
     Args:
         scenario: of the cell.
-        site: ``module:name`` of the parties' sites; their module's file counts, what it imports does not.
+        site: ``module:name`` of the parties' sites; their module's file counts, its imports do not.
 
-    Fields at their default do not count: a field that comes to the schema makes no result an old one. Files
-    of one's own parts do: a rule that was edited is another rule.
+    Fields at their default do not count: a new field of the schema leaves old results valid. Files of custom
+    parts do count.
     """
     chosen = chosen_fields(nameless(scenario))
     fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources([chosen, site])
@@ -317,7 +321,7 @@ def scenario_key(scenario: Scenario, site: str = "") -> str:
 
 
 def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
-    """Mean final accuracy over the seeds.
+    """Return the mean final accuracy over the seeds.
 
     Raises:
         ConfigError: their clusters were drawn differently.
@@ -329,13 +333,13 @@ def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) ->
 
 
 def encode(record: Struct) -> bytes:
-    """The record as JSON for people: indented, a line per list of numbers, a newline at the end."""
+    """Return the record as readable JSON: indented, a line per list of numbers, a newline at the end."""
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     return _fold_lists(text.decode()).encode() + b"\n"
 
 
 def read_record(path: Path) -> Record:
-    """A table or figure that was run before.
+    """Read the record of a table or figure.
 
     Raises:
         ConfigError: the file cannot be read or holds no such record.
@@ -353,7 +357,7 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> tuple[Record, ...]:
-    """All tables and figures in a folder.
+    """Read all tables and figures in a folder.
 
     Raises:
         ConfigError: one of the files is no such record.
@@ -362,7 +366,7 @@ def read_records(folder: Path) -> tuple[Record, ...]:
 
 
 def write_result(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all; its folder is made where it is missing.
+    """Write a file atomically; create its folder if missing.
 
     Raises:
         RunAbortedError: the disk is full or gone, or the folder cannot be made.
@@ -375,7 +379,7 @@ def write_result(path: Path, content: bytes) -> None:
 
 
 def _fold_lists(text: str) -> str:
-    """Lists of numbers on one line: hundreds of accuracies would fill hundreds of lines."""
+    """Put each list of numbers on one line."""
     out: list[str] = []
     numbers: list[str] | None = None
     for line in text.splitlines():

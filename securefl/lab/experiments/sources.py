@@ -1,4 +1,4 @@
-"""Locations of a study's data sets: below the data directory, or as ``--dataset`` says."""
+"""Locations of a study's data sets: below the data directory, or given by ``--dataset``."""
 
 import json
 from collections.abc import Sequence
@@ -11,33 +11,33 @@ from securefl.lab.experiments import experiment
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A data set that is there."""
+    """Data set whose files are present."""
 
     dataset: experiment.StudyDataset
     path: Path | None = None
-    """Of a data set with a scheme: its file or folder."""
+    """File or folder of a data set with a scheme."""
     auxiliary: str = ""
     """The value of ``$auxiliary``, for items that need one."""
     instead: str = ""
-    """By what people call it: the auxiliary set that ``--aux`` put in the place of the item's own."""
+    """Title of the auxiliary set that ``--aux`` substitutes for the item's own."""
 
     @property
     def quoted(self) -> str:
-        """The value of ``data.set`` in an override."""
+        """Value of ``data.set`` in an override."""
         dataset = self.dataset
         return json.dumps(f"{dataset.scheme}{self.path}" if dataset.scheme else dataset.name)
 
 
 def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: Path | None) -> Source:
-    """The data set that ``--dataset`` names, with its files.
+    """Return the data set that ``--dataset`` names, with its files.
 
     Args:
         wanted: a name, or a scheme and a path (``npz:/data/usps.npz``) for the data set of that scheme.
-        known: all that there could be.
-        data_dir: where names are looked for.
+        known: all candidates.
+        data_dir: folder that is searched for names.
 
     Raises:
-        ConfigError: it is none of these, or its files are not there.
+        ConfigError: it is none of these, or its files are missing.
     """
     for dataset in known:
         scheme = dataset.scheme
@@ -58,10 +58,10 @@ def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: P
 def present(
     known: Sequence[experiment.StudyDataset], data_dir: Path | None
 ) -> tuple[list[Source], list[str]]:
-    """The data sets whose files are in the data directory, and of each other one a line on why it is not.
+    """Return the data sets whose files are in the data directory, and a reason for each missing one.
 
     Raises:
-        ConfigError: none is there.
+        ConfigError: all are missing.
     """
     found = [_in(dataset, data_dir) for dataset in known]
     lacking = [
@@ -85,16 +85,16 @@ def present(
 def with_auxiliary(
     source: Source, needed: experiment.Auxiliary | None, data_dir: Path | None, given: str = ""
 ) -> Source:
-    """The source with the further data set that an item needs.
+    """Return the source with the further data set that an item needs.
 
     Args:
         source: the data set itself.
-        needed: what the item says; None: it needs nothing.
-        data_dir: where that is looked for.
+        needed: by the item; None: no further data set.
+        data_dir: folder that is searched for it.
         given: by ``--aux``, instead: the name of a data set, or a scheme and a path.
 
     Raises:
-        ConfigError: it is not there.
+        ConfigError: it is missing.
     """
     if needed is None:
         return source
@@ -125,7 +125,7 @@ def _with_given(source: Source, given: str) -> Source:
 
 
 def nowhere(dataset: experiment.StudyDataset, needed: experiment.Auxiliary | None) -> Source:
-    """The data set at a place that stands for any, where only the scenarios matter."""
+    """Return the data set at a placeholder path, for use of the scenarios alone."""
     return Source(dataset, Path("-"), json.dumps(f"{needed.scheme}--") if needed else "")
 
 

@@ -1,7 +1,7 @@
-"""The sweep file: settings over which reclusterings are drawn and their sums looked through.
+"""Sweep file: settings over which reclusterings are drawn and their sums analysed.
 
-Nothing is trained and nobody's data are needed: what sums determine follows from who is in them
-(:mod:`securefl.methods.leakage`). ``docs/leakage.md`` is the reference for people.
+No training and no data are needed: the membership of the sums decides what they determine
+(:mod:`securefl.methods.leakage`). Reference: ``docs/leakage.md``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from securefl.lab.experiments.noise import IN_WORDS, Accounting, Noise
 from securefl.lab.experiments.reading import name_error, read_section
 
 MATES: Final = "mates"
-"""As many colluders as a party has mates in a cluster: m - 1."""
+"""Number of colluders that equals a party's mates in a cluster: m - 1."""
 BEYOND: Final = 1
-"""Reclusterings above R* that are looked at where the file gives no numbers."""
+"""Reclusterings above R* that are examined by default."""
 MOST_SUMS: Final = 2_000
-"""Of one draw: the ledger takes seconds for it."""
+"""Most sums of one draw: the ledger takes seconds for them."""
 
 Work = Literal["same", "new"]
 Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
@@ -37,35 +37,35 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Sweep(scenario.FileTable, frozen=True, kw_only=True):
-    """Every combination of the lists is a setting; the reclusterings are the columns."""
+    """Sweep: every combination of the lists is a setting; the reclusterings are the columns."""
 
     name: scenario.Name
     title: Text
     claim: Text
-    """What is expected, and where that is from."""
+    """Expected result, with its source."""
     draws: Annotated[int, Meta(ge=1, le=1_000)] = 10
-    """Independent ones per cell."""
+    """Independent draws per cell."""
     parties: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
     sizes: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
-    """m of the clusters."""
+    """Cluster sizes m."""
     reclusterings: tuple[scenario.Positive, ...] = ()
-    """R; from 1 to one above R* = ceil((N - 1) / (C - 1)) where nothing is said."""
+    """Reclusterings R; default: from 1 to one above R* = ceil((N - 1) / (C - 1))."""
     colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
-    """Parties, drawn at random, that tell the server all they know."""
+    """Parties, drawn at random, that share all their knowledge with the server."""
     dropout: Annotated[tuple[Share, ...], Meta(min_length=1)] = (0.0,)
-    """Probability of each party to fall silent before the freeze."""
+    """Probability of each party to drop out before the freeze."""
     work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
-    """Whether reclusterings sum the same updates, or each one of its own."""
+    """Work of reclusterings: the same updates, or new ones each time."""
     atoms: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)] = (1,)
-    """Fewest members of an atom (:mod:`securefl.methods.clustering.atoms`); 1: there are none."""
+    """Fewest members of an atom (:mod:`securefl.methods.clustering.atoms`); 1: no atoms."""
     noise: tuple[Noise, ...] = ()
-    """Where privacy noise is added, of which ``accounting`` says how much; nothing is said of it without."""
+    """Placements of privacy noise, whose amount ``accounting`` gives; empty: no noise is analysed."""
     accounting: Accounting | None = None
 
     def settings(self) -> Iterator[SweepSetting]:
-        """The rows, without sizes that make a single cluster, which exposes nobody, or do not hold atoms.
+        """Yield the rows, without sizes that make a single cluster (no exposure) or do not hold atoms.
 
-        New work has noise of its own each time, so that it is not shown as if that was added once.
+        New work has its own noise each time, so that it has no row with noise added once.
         """
         lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
         made = (
@@ -82,23 +82,23 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
         yield from dict.fromkeys(made)
 
     def columns(self, setting: SweepSetting) -> tuple[int, ...]:
-        """The reclusterings at which a setting is looked at."""
+        """Return the numbers of reclusterings of a setting."""
         return self.reclusterings or tuple(range(1, setting.threshold + BEYOND + 1))
 
     @property
     def joint(self) -> str:
-        """Between setting and reclusterings, in the label of a cell."""
+        """Separator of setting and reclusterings in the label of a cell."""
         return ", "
 
     @property
     def measures(self) -> str:
-        """The quantity that the numbers measure."""
+        """Quantity that the numbers measure."""
         return (
             "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
         )
 
     def whole(self) -> experiment.Experiment:
-        """The same as an experiment."""
+        """Return the same as an experiment."""
         columns = sorted({column for setting in self.settings() for column in self.columns(setting)})
         axes = (
             experiment.Dimension(
@@ -121,27 +121,27 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
         )
 
     def at(self, place: experiment.Place) -> tuple[SweepSetting, int]:
-        """The setting of a cell, and its reclusterings."""
+        """Return the setting of a cell, and its reclusterings."""
         label, column = place
         setting = next(one for one in self.settings() if one.label() == label)
         return setting, int(column.removeprefix("R = "))
 
     def has(self, place: experiment.Place) -> bool:
-        """Whether a setting is looked at with so many reclusterings."""
+        """Return True if the setting has a column for the place's reclusterings."""
         setting, column = self.at(place)
         return column in self.columns(setting)
 
     def draws_at(self, _scale: experiment.ScaleName) -> int:
-        """Of a cell."""
+        """Return the draws of a cell."""
         return self.draws
 
     def key(self, _scale: experiment.ScaleName) -> str:
-        """Digest (32 hex digits) of what the numbers follow from."""
+        """Return a digest (32 hex digits) of the inputs of the numbers."""
         plain = msgspec.structs.replace(self, title="-", claim="-")
         return crypto.digest("sweep", record.FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
     def with_shown_values(self, cell: record.CellRecord) -> record.CellRecord:
-        """The cell with what a table shows of it: its share of exposed parties or epsilon, and exposures."""
+        """Return the cell with its table text: its share of exposed parties or epsilon, and exposures."""
         setting, column = self.at(cell.place)
         seen, epsilon = cell.finals(1), cell.values.get("epsilon")
         if epsilon is not None:
@@ -165,9 +165,9 @@ class SweepSetting:
     """One row of a sweep."""
 
     parties: int
-    """N."""
+    """Parties N."""
     size: int
-    """m."""
+    """Cluster size m."""
     colluders: int
     dropout: float
     work: Work
@@ -176,16 +176,16 @@ class SweepSetting:
 
     @property
     def clusters(self) -> int:
-        """C of one reclustering, when nobody is missing."""
+        """Clusters C of one reclustering without dropouts."""
         return self.parties // self.size
 
     @property
     def threshold(self) -> int:
-        """R* = ceil((N - 1) / (C - 1)): where random reclusterings expose everybody, as a rule."""
+        """R* = ceil((N - 1) / (C - 1)): random reclusterings usually expose all parties there."""
         return -(-(self.parties - 1) // (self.clusters - 1))
 
     def label(self) -> str:
-        """For tables: ``N = 60, m = 3, 2 colluders``."""
+        """Label in tables: ``N = 60, m = 3, 2 colluders``."""
         parts = [f"N = {self.parties}, m = {self.size}"]
         if self.colluders:
             parts.append(f"{self.colluders} colluder{'s' if self.colluders > 1 else ''}")
@@ -206,7 +206,7 @@ def read_sweep(path: Path) -> Sweep:
     Raises:
         ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; no
             setting has two clusters; more colluders than parties; more sums than the ledger should take;
-            noise that nothing is known of, or that dropouts would take away.
+            noise without accounting, or with dropouts that would remove it.
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:

@@ -1,4 +1,4 @@
-"""Tabulation of the runs on one data set into a record: cells and differences from the paper."""
+"""Tabulation of the runs on one data set: cells and differences from the paper."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,24 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExhibitResults:
-    """The simulations, or the draws, of one table or figure on one data set."""
+    """Simulations, or draws, of one table or figure on one data set."""
 
     exhibit: Exhibit
     dataset: experiment.StudyDataset
     scale: experiment.ScaleName
     plan: CellPlan
     results: dict[str, list[record.SeedRecord]] = field(default_factory=dict)
-    """By label of the cell, one per seed; a cell without is in ``refused``."""
+    """Results by label of the cell, one per seed; cells without results are in ``refused``."""
     refused: dict[str, str] = field(default_factory=dict)
-    """By label: why it has no result."""
+    """Reason of a missing result, by label."""
     jobs: int
     versions: Mapping[str, str]
     auxiliary: str = ""
-    """The auxiliary set that was taken instead of the item's own (:attr:`~.sources.Source.instead`)."""
+    """Auxiliary set used instead of the item's own (:attr:`~.sources.Source.instead`)."""
     shares: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
-    """By label, for sheets that show a split (:attr:`CellRecord.shares`)."""
+    """Shares by label, for sheets that show a split (:attr:`CellRecord.shares`)."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By label (:attr:`CellRecord.values`)."""
+    """Values by label (:attr:`CellRecord.values`)."""
 
 
 def tabulate(done: ExhibitResults) -> record.Record:
@@ -76,7 +76,7 @@ def tabulate(done: ExhibitResults) -> record.Record:
 
 
 def _measured_at_sites(scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
-    """The number that sites are compared by, and where its best end is."""
+    """Return the metric that sites are compared by, and its better direction."""
     one = next(iter(scenarios.values()), None)
     if one is None or one.stop.metric is None:
         return {}
@@ -90,9 +90,9 @@ def sheet_key(
     dataset: experiment.StudyDataset,
     scenarios: Mapping[str, Scenario],
 ) -> str:
-    """Digest (32 hex digits) of what the verdicts follow from, seeds and the place of the data apart.
+    """Return a digest (32 hex digits) of the inputs of the verdicts, without seeds and paths of data.
 
-    An auxiliary set that the item leaves open does not count either: the note names it.
+    An auxiliary set that the item leaves open does not count: the note names it.
     """
     if exhibit.drawn is not None:
         return exhibit.drawn.key(scale)
@@ -148,7 +148,7 @@ def _cell(done: ExhibitResults, cell: experiment.CellChoice) -> record.CellRecor
 def _privacy_of(scenario: Scenario) -> str:
     privacy = scenario.privacy
     if scenario.groups.count > 1:
-        # No noise goes with task groups: there is nothing to say of it.
+        # Task groups exclude noise: nothing to report.
         return ""
     if privacy.unit == "none":
         return "none"

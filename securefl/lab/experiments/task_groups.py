@@ -1,6 +1,6 @@
 """Task groups in a simulation: groups found, updates counted, groups lost and why.
 
-A run that hides groups writes none of this down; a simulation knows who chose which model.
+A run with hidden groups records none of this; a simulation knows the model that each party chose.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from securefl.runtime.report import count_of
 from securefl.scenario import Scenario
 
 MOST: Final = 0.8
-"""Share of a group's honest members that share a model, where the group is found."""
+"""Share of a group's honest members with the same model from which the group counts as found."""
 
 Loss = Literal["start", "outvoted", "unheard", "left", "spread", "idle"]
 LOSSES: Final[Mapping[Loss, str]] = {
@@ -27,28 +27,28 @@ LOSSES: Final[Mapping[Loss, str]] = {
     "spread": "never four fifths of it in one model",
     "idle": "found, and not learned, as no sum of it was left",
 }
-"""What loses a group, or leaves its model as it is, in words."""
+"""Descriptions of the steps that lose a group, or leave its model unchanged."""
 
 
 class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The outcome of one group."""
+    """Outcome of one group."""
 
     members: int
-    """Honest ones."""
+    """Honest members."""
     found: bool
-    """Whether at the end four fifths of them choose one model, and it is the favourite of no other group."""
+    """True if at the end :data:`MOST` of them choose one model that is the favourite of no other group."""
     last: int = -1
-    """The last round in which it was found; -1: none."""
+    """Last round in which the group was found; -1: none."""
     sums: int = 0
-    """Of that round (else of the last one): sums of its favourite model, those screened out not ..."""
+    """Opened sums of its favourite model in that round (else the last one), without screened-out sums ..."""
     lying: int = 0
-    """... and those of them that hold a liar."""
+    """... and those of them that contain a Byzantine party."""
     shared: bool = False
-    """Whether its favourite model at the end is another group's, too."""
+    """True if its favourite model at the end is also another group's."""
 
     @property
     def loss(self) -> Loss | None:
-        """The step that lost it, or ``idle``; None where it is found and learned to the last round."""
+        """Step that lost it, or ``idle``; None if it was found and learned to the last round."""
         if self.found:
             return None if self.sums else "idle"
         if self.last < 0:
@@ -59,12 +59,12 @@ class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The outcomes of all groups of a simulation."""
+    """Outcomes of all groups of a simulation."""
 
     heard: float
     """Share of the honest parties' updates in opened sums, mean of the rounds that have all models."""
     vain: int
-    """Models that began at a side of one whose members were of a single group."""
+    """Models that split off from a model whose members were of a single group."""
     outcomes: tuple[GroupOutcome, ...] = field(name="fates")
 
 
@@ -76,18 +76,18 @@ class _Round:
         self.tasks: tuple[int, ...] = ()
         self.heard: set[PartyId] = set()
         self.sums: dict[tuple[int, int], tuple[int, bool]] = {}
-        """By key of an opened sum its model, and whether a liar is in it."""
+        """Model, and True if it contains a Byzantine party, by key of an opened sum."""
         self.kept: Collection[tuple[int, int]] = ()
 
 
 class GroupWatch:
-    """Sees the rounds of a simulation whose groups are known: rotations.
+    """Observer of the rounds of a simulation whose groups are known: rotations.
 
     It is a listener of :class:`securefl.runtime.simulation.rounds.SimulatedRounds`, and its ``on_choice``.
 
     Args:
         scenario: with ``groups.tasks = "rotations"``.
-        seed: the public seed, from which follows who lies.
+        seed: public seed that determines the Byzantine parties.
         tasks: by party its group.
     """
 
@@ -106,11 +106,11 @@ class GroupWatch:
         self._rounds: list[_Round] = []
 
     def on_choice(self, _round: int, groups: Mapping[PartyId, int]) -> None:
-        """Take who learns which model in the round that begins."""
+        """Record the model that each party learns in the round that begins."""
         self._rounds.append(_Round(groups))
 
     def on_report(self, _now: float, report: object) -> None:
-        """Take what the server of a run would know of the round."""
+        """Record the server's report of the round."""
         if not self._rounds:
             return
         this = self._rounds[-1]
@@ -128,10 +128,10 @@ class GroupWatch:
                 pass
 
     def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
-        """Refusals change nothing here that is not seen in the sums."""
+        """Ignore refusals: their effects show in the sums."""
 
     def conclude(self) -> GroupsRecord | None:
-        """The record, after the last round; None if there was none."""
+        """Return the record after the last round; None if there was no round."""
         if not self._rounds:
             return None
         honest = sum(map(len, self._members))
@@ -171,12 +171,12 @@ class GroupWatch:
         )
 
     def _favourite(self, one: _Round, group: int) -> int | None:
-        """The model that most honest members of a group chose, the first of several."""
+        """Return the model that most honest members of a group chose, the first on a tie."""
         votes = Counter(one.choice[name] for name in self._members[group] if name in one.choice)
         return min(votes, key=lambda model: (-votes[model], model), default=None)
 
     def _vain(self) -> int:
-        """Models whose first members came from one that was the favourite of a single group, or of none."""
+        """Count models whose first members came from a model that was the favourite of at most one group."""
         vain = 0
         if not self._scenario.groups.warmup:
             return vain
@@ -197,18 +197,18 @@ class GroupWatch:
 
 
 def found_of(seeds: Sequence[GroupsRecord]) -> str:
-    """The number of groups found, of all seeds together, for people."""
+    """Format the number of groups found, of all seeds together."""
     outcomes = [outcome for one in seeds for outcome in one.outcomes]
     return f"{sum(outcome.found for outcome in outcomes)} of {len(outcomes)} found"
 
 
 def heard_of(seeds: Sequence[GroupsRecord]) -> str:
-    """The share of honest updates that was counted, mean over the seeds, for people."""
+    """Format the share of honest updates that were counted, mean over the seeds."""
     return f"{sum(one.heard for one in seeds) / len(seeds):.0%} heard"
 
 
 def losses_of(seeds: Sequence[GroupsRecord]) -> str:
-    """Reasons for lost or idle groups, of all seeds together; nothing where all were learned."""
+    """Format the reasons for lost or idle groups of all seeds; empty if all were learned."""
     lost = [
         (outcome, loss) for one in seeds for outcome in one.outcomes if (loss := outcome.loss) is not None
     ]

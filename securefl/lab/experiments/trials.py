@@ -1,7 +1,7 @@
-"""Trials: methods on drawn problems without a federation, and the files that name them (ADR 0026).
+"""Trials: methods on drawn problems without a federation, and their figure files (ADR 0026).
 
-A figure file says which methods are run at which points; it is read as an experiment with the axes *method*
-and *point*. Every trial of a method is one :class:`TrialJob`, kept by what it follows from.
+A figure file lists methods and points; it is read as an experiment with the axes *method* and *point*. Every
+trial of a method is one :class:`TrialJob`, stored under a digest of its inputs.
 """
 
 import time
@@ -44,7 +44,7 @@ from securefl.methods.task_groups import (
 )
 
 REVERSED = 10.0
-"""How many times the honest mean the plain attack on the smallest group sends, the other way."""
+"""Factor on the reversed honest mean that the plain attack on the smallest group sends."""
 ALIE_Z = 1.0
 Start = Literal["near", "random", "split", "halves"]
 Against = Literal["outliers", "smallest-group", "alie", "nobody"]
@@ -80,10 +80,10 @@ class Method(scenario.FileTable, frozen=True, kw_only=True):
 
     label: experiment.Label
     rule: scenario.Rule | None = None
-    """Of the groups; the trimmed mean of ``trim`` where none is given."""
+    """Rule of the groups; default: the trimmed mean of ``trim``."""
     start: Start = "near"
     cluster: scenario.Positive = 1
-    """Machines in the sums that a start by ``split`` or ``halves`` looks at."""
+    """Machines in the sums that a start by ``split`` or ``halves`` uses."""
     stages: Literal["one", "three", "three-oracle"] = "one"
     """Algorithm 1, or the Three-Stage baseline by k-means or by oracle centroids."""
     against: Against = "outliers"
@@ -91,7 +91,7 @@ class Method(scenario.FileTable, frozen=True, kw_only=True):
 
 
 class Point(scenario.FileTable, frozen=True, kw_only=True):
-    """A point at which all methods are run."""
+    """Point at which all methods are run."""
 
     groups: scenario.Positive
     machines: scenario.Positive
@@ -118,13 +118,13 @@ class TrialSheet(scenario.FileTable, frozen=True, kw_only=True):
     chosen: tuple[Text, ...] = ()
     findings: str = ""
     ours: bool = False
-    """Whether the paper has no such figure."""
+    """True if the paper has no such figure."""
     axis: Literal["dimension", "groups"] = "dimension"
     kind: Kind = "regression"
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     scale: Annotated[dict[experiment.ScaleName, Size], Meta(min_length=1)]
     claims: tuple[AnyClaim, ...] = ()
-    """Of labels ``<method> @ <axis>``, and of the matched distance, smaller being better."""
+    """Claims about labels ``<method> @ <axis>`` and the matched distance; smaller is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ class Trial:
     number: int
 
     def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, record.SeedRecord]]:
-        """Run them one after the other, all on the same data and, where they start near the truth, there.
+        """Run the methods in turn, all on the same data and with the same start near the truth, if any.
 
-        Of each: ``nearest``, the mean distance to the nearest truth, the paper's metric as its authors
+        Results: ``nearest``, the mean distance to the nearest truth, the paper's metric as its authors
         compute it; ``matched``, the mean distance under the best one-to-one matching; ``recovered``, the
         share of honest machines in their own group.
         """
@@ -195,7 +195,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialJob:
-    """One method in one trial, and where its result is kept."""
+    """One method in one trial, and the folder for its result."""
 
     trial: Trial
     method: Method
@@ -205,37 +205,37 @@ class TrialJob:
 
     @property
     def seed(self) -> int:
-        """The trial's number."""
+        """Number of the trial."""
         return self.trial.number
 
     @property
     def stem(self) -> str:
-        """Of the name of its file."""
+        """Stem of its file name."""
         return trial_key(self.trial, self.method)
 
     def check_device(self) -> None:
-        """Nothing to refuse: trials are computed on the CPU."""
+        """Accept any device: trials are computed on the CPU."""
 
     def read_finished(self) -> record.SeedRecord | None:
-        """The result, if it was run before; what cannot be read was not."""
+        """Return the result of an earlier run; None if there is none that can be read."""
         try:
             return msgspec.json.decode(self._result.read_bytes(), type=record.SeedRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
     def forget(self) -> None:
-        """Take the result of an earlier run away."""
+        """Delete the result of an earlier run."""
         self._result.unlink(missing_ok=True)
 
     def measure(self, on_round: Callable[[int], None]) -> record.SeedRecord:
-        """Run it, and keep the result."""
+        """Run the trial and keep the result."""
         outcome = self.again()
         record.write_result(self._result, record.encode(outcome))
         on_round(1)
         return outcome
 
     def again(self) -> record.SeedRecord:
-        """Run it, and keep nothing."""
+        """Run the trial and keep nothing."""
         ((_, outcome),) = self.trial.run([self.method])
         return outcome
 
@@ -246,18 +246,18 @@ class TrialJob:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """A figure file with what it shares."""
+    """Figure file with the shared settings."""
 
     path: Path
     common: Common
     sheet: TrialSheet
     joint: str = " @ "
-    """Between method and point, in the label of a cell."""
+    """Separator of method and point in the label of a cell."""
     measures: str = "matched distance to the true parameters"
 
     @property
     def study(self) -> experiment.Study:
-        """The settings that all figures of the paper share, in words."""
+        """Settings that all figures of the paper share, in words."""
         common = self.common
         settings = (
             f"Unless said otherwise: {common.byzantine:.0%} Byzantine machines, whose data come from a"
@@ -278,7 +278,7 @@ class Trials:
         return experiment.Item(kind="figure", number=sheet.panel, title=sheet.title, ours=sheet.ours)
 
     def whole(self) -> experiment.Experiment:
-        """The same as an experiment."""
+        """Return the same as an experiment."""
         sheet = self.sheet
         points = {self.at(point): None for size in sheet.scale.values() for point in size.points}
         name = "dimension d" if sheet.axis == "dimension" else "groups k"
@@ -308,15 +308,15 @@ class Trials:
         )
 
     def has(self, _place: experiment.Place) -> bool:
-        """Whether there is a cell: every method is run at every point."""
+        """Return True: every method is run at every point."""
         return True
 
     def draws_at(self, scale: experiment.ScaleName) -> int:
-        """Trials of a cell."""
+        """Return the trials of a cell."""
         return self.sheet.scale[scale].trials
 
     def setup(self, point: Point) -> ProblemSetup:
-        """The setup that a point's trials are drawn from."""
+        """Return the setup that a point's trials are drawn from."""
         common = self.common
         return ProblemSetup(
             groups=point.groups,
@@ -332,27 +332,27 @@ class Trials:
         )
 
     def at(self, point: Point) -> str:
-        """The point's place on the axis."""
+        """Return the point's place on the axis."""
         return f"d = {point.dimension}" if self.sheet.axis == "dimension" else f"k = {point.groups}"
 
     def job(
         self, scale: experiment.ScaleName, place: experiment.Place, number: int, folder: Path
     ) -> TrialJob:
-        """One trial of a cell."""
+        """Return one trial of a cell."""
         label, at = place
         point = next(point for point in self.sheet.scale[scale].points if self.at(point) == at)
         method = next(method for method in self.sheet.methods if method.label == label)
         return TrialJob(Trial(self.setup(point), self.common, number), method, folder)
 
     def key(self, scale: experiment.ScaleName) -> str:
-        """Digest (32 hex digits) of what a figure's verdicts follow from."""
+        """Return a digest (32 hex digits) of the inputs of a figure's verdicts."""
         sheet = self.sheet
         parts = (self.common, sheet.methods, sheet.claims, sheet.scale[scale])
         encoded = (msgspec.json.encode(one, order="sorted") for one in parts)
         return crypto.digest("trials", record.FORMAT, sheet.kind, *encoded).hex()[:32]
 
     def with_shown_values(self, cell: record.CellRecord) -> record.CellRecord:
-        """The cell with what a table shows of it."""
+        """Return the cell with its table text."""
 
         def mean(name: str) -> float:
             return sums.ordered_sum(seed.values[name] for seed in cell.seeds) / len(cell.seeds)
@@ -368,7 +368,7 @@ class Trials:
 
 
 def trial_key(trial: Trial, method: Method) -> str:
-    """Digest (32 hex digits) of everything that an outcome follows from; labels and looks do not count."""
+    """Return a digest (32 hex digits) of all inputs of an outcome; labels and looks do not count."""
     common = msgspec.structs.replace(trial.common, title="-", chosen=())
     plain = msgspec.structs.replace(method, label="-", baseline=False)
     setup = msgspec.json.encode(trial.setup, order="sorted")
@@ -377,11 +377,11 @@ def trial_key(trial: Trial, method: Method) -> str:
 
 
 def read_trials(folder: Path) -> tuple[Trials, ...]:
-    """All figure files of a paper, in the order of their panels.
+    """Read all figure files of a paper, in the order of their panels.
 
     Raises:
-        ConfigError: a file is refused; a claim names what is run at no scale; two points share a place, or
-            one cannot be drawn; a rule asks for the server's data.
+        ConfigError: a file is refused; a claim names a cell that is run at no scale; two points share a
+            place, or one cannot be drawn; a rule needs the server's data.
     """
     common = reading.read_section(folder / "_trials.toml", Common)
     found = []
@@ -402,7 +402,7 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
 
 
 def _check(trials: Trials) -> None:
-    """Refuse here what would stop a run in the middle."""
+    """Refuse settings that would stop a run in the middle."""
     for place, method in enumerate(trials.sheet.methods):
         if method.rule is not None and robust.needs_server_gradient(method.rule):
             raise ConfigError(

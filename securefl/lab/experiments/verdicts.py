@@ -18,7 +18,7 @@ from securefl.lab.experiments.claims import Accuracies, AnyClaim, Inequality, la
 
 Ruling = Literal["holds", "does not hold", "not decided"]
 LEAST_SEEDS: Final = 5
-"""Seeds below which no claim is decided."""
+"""Fewest seeds that decide a claim."""
 ERROR: Final = 0.05
 """Probability of any false ruling among the claims of a paper."""
 _COUNTED: dict[Ruling, tuple[str, str]] = {
@@ -26,11 +26,11 @@ _COUNTED: dict[Ruling, tuple[str, str]] = {
     "does not hold": ("does not hold", "do not hold"),
     "not decided": ("not decided", "not decided"),
 }
-"""In words, of one claim and of several."""
+"""Wording of a ruling for one claim and for several."""
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """The evidence on one claim, and the ruling that follows from it (:func:`decide_claims`).
+    """Evidence on one claim, and the ruling that follows from it (:func:`decide_claims`).
 
     A claim is a conjunction of comparisons. Its weakest one decides whether it holds (intersection-union
     test), so that no correction within the claim is needed for that.
@@ -38,13 +38,13 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 
     says: str
     numbers: str
-    """Means over the seeds of what was compared, for people."""
+    """Means of the compared numbers over the seeds, as text."""
     seeds: int
     """n: seeds that all cells of the claim have."""
     comparison: str
-    """Names the weakest comparison: ``m = 3 - mean > 0``."""
+    """Weakest comparison: ``m = 3 - mean > 0``."""
     difference: float
-    """Its paired difference, mean over the seeds."""
+    """Paired difference of it, mean over the seeds."""
     low: float
     """Lower end of the 95 % t interval of that difference; infinite with fewer than two seeds."""
     high: float
@@ -74,7 +74,7 @@ def judge(
     """Return the evidence on one claim; :func:`decide_claims` rules on all claims of a paper together.
 
     Args:
-        claim: what is claimed.
+        claim: the claim.
         curves: label to the accuracies by seed. Seeds that all cells of the claim have are paired.
         last: rounds that count for the final accuracy.
         rounds: planned.
@@ -134,7 +134,7 @@ def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
 
 
 def overall(verdicts: Sequence[ClaimVerdict]) -> str:
-    """The rulings on a panel's claims in a few words; those on our own do not count."""
+    """Return the rulings on a panel's claims in a few words; our own claims do not count."""
     rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
     if not rulings:
         return "nothing claimed"
@@ -157,7 +157,7 @@ class _Tested(Struct, frozen=True):
 
 
 def _t_tests(one: Inequality) -> _Tested:
-    """One-sample t tests of the paired differences against the bound, in both directions."""
+    """Run one-sample t tests of the paired differences against the bound, in both directions."""
     count = len(one.differences) if all(map(math.isfinite, one.differences)) else 0
     mean = sums.ordered_sum(one.differences) / max(1, count)
     excess = mean - one.bound
@@ -169,7 +169,7 @@ def _t_tests(one: Inequality) -> _Tested:
         p_above = float(stats.t.sf(excess / error, count - 1))
         p_below = float(stats.t.cdf(excess / error, count - 1))
     else:
-        # All seeds agree to the last bit, as on a destroyed model.
+        # All seeds agree exactly, as on a destroyed model.
         p_above, p_below = float(excess <= 0), float(excess >= 0)
     if excess < one.least:
         p_above = 1.0

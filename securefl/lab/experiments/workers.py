@@ -1,7 +1,6 @@
-"""Simulations and trials side by side, in processes of their own; each keeps its result on the disk.
+"""Parallel simulations and trials in separate processes; each stores its result on disk.
 
-Nothing is lost by ending in the middle: what is finished is found again, and what was long enough to have a
-checkpoint goes on from it.
+An interruption loses nothing: finished results are found again, and longer jobs resume from their checkpoint.
 """
 
 import multiprocessing
@@ -20,53 +19,53 @@ from securefl.lab.experiments.record import SeedRecord
 
 
 class Work(Protocol):
-    """One simulation, or one trial on a drawn problem, and where it leaves what it has."""
+    """One simulation, or one trial on a drawn problem, and the folder for its results."""
 
     @property
     def seed(self) -> int:
-        """Of all that is drawn."""
+        """Seed of all draws."""
 
     @property
     def stem(self) -> str:
-        """Of the names of its files: equal for what has equal results."""
+        """Stem of its file names: equal for jobs with equal results."""
 
     @property
     def rounds(self) -> int:
-        """The number of planned rounds."""
+        """Number of planned rounds."""
 
     @property
     def draws(self) -> str:
-        """Digest that its clusters are drawn under; empty where there are none."""
+        """Digest that its clusters are drawn under; empty without clusters."""
 
     @property
     def folder(self) -> Path:
-        """Of its files."""
+        """Folder of its files."""
 
     def check_device(self) -> None:
-        """Refuse a device that is not there."""
+        """Refuse a missing device."""
 
     def read_finished(self) -> SeedRecord | None:
-        """The result, if it was run before."""
+        """Return the result of an earlier run, if any."""
 
     def forget(self) -> None:
-        """Take away whatever an earlier run of it left."""
+        """Delete all files of an earlier run."""
 
     def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
-        """Run it to the end, and keep the result."""
+        """Run the job to the end and keep the result."""
 
 
 OnRound = Callable[[int, int], None]
-"""Index of a job, and how many of its rounds are done."""
+"""Callback with the index of a job and its number of finished rounds."""
 OnDone = Callable[[int, SeedRecord], None]
 OnRefused = Callable[[int, ConfigError], None]
 
 _THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PATIENCE: Final = 5.0
-"""Seconds between asking a worker to end and killing it."""
+"""Seconds between the request to end a worker and its kill."""
 
 
 class _Refused(NamedTuple):
-    """A job's configuration was refused: the parts of a ``ConfigError``."""
+    """Refused configuration of a job: the parts of a ``ConfigError``."""
 
     path: str
     reason: str
@@ -78,11 +77,11 @@ class _Failed(NamedTuple):
 
 
 _News = int | SeedRecord | _Refused | _Failed
-"""What a worker says: rounds done, a result, or why there is none."""
+"""Message of a worker: finished rounds, a result, or the reason of failure."""
 
 
 def give_up(_index: int, error: ConfigError) -> None:
-    """The default end of a refused job: nothing else runs."""
+    """Raise the error of a refused job (the default): no other job runs."""
     raise error
 
 
@@ -93,7 +92,7 @@ def run_jobs(
     on_done: OnDone,
     on_refused: OnRefused = give_up,
 ) -> None:
-    """Run all jobs, at most ``processes`` at a time; one process is this one.
+    """Run all jobs, at most ``processes`` at a time; with one process, in this process.
 
     Raises:
         ConfigError: the first job whose data, device or scenario is refused, unless ``on_refused`` takes it.
@@ -154,7 +153,7 @@ def _hear(pipe: Connection) -> _News:
 
 @contextmanager
 def _worker(together: int) -> Iterator[Connection]:
-    """Start one process that takes jobs, one of so many on this machine, and end it."""
+    """Start one process that takes jobs, one of ``together`` on this machine, and end it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, together), daemon=True)
@@ -178,7 +177,7 @@ def _end(process: SpawnProcess) -> None:
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    """Processes started in the body use one thread in numerical libraries: they share the processors."""
+    """Limit processes started in the body to one thread in numerical libraries: they share the processors."""
     former = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -192,8 +191,8 @@ def _single_threaded() -> Iterator[None]:
 
 
 def _serve(pipe: Connection, together: int) -> None:
-    """The work of a worker process, one of so many that share a GPU: jobs until the pipe is closed."""
-    # Ctrl-C goes to the whole group of processes; the one that people talk to ends the others.
+    """Process jobs in a worker, one of ``together`` that share a GPU, until the pipe is closed."""
+    # Ctrl-C reaches the whole process group; the main process ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from securefl.training.models import share_gpu  # noqa: PLC0415 - torch, which only workers need
 
