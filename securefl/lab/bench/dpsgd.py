@@ -3,8 +3,8 @@
 The nets are those of Xiang et al. 2023 (Tables 7 and 8): 784-32-10 with ELU (25,450 parameters), and three
 5x5 convolutions of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD is a round's: it
 copies the parameters into the model, draws a batch of fixed size from 3,000 records, and makes one update.
-Plain SGD goes through as many examples of one epoch, in batches of the same size. Each repetition measures
-all ways in turn, and ratios are medians over repetitions, so that what else the machine does slows all.
+Plain SGD trains on the same number of examples of one epoch, in batches of the same size. Each repetition
+measures all ways in turn; ratios are medians over repetitions, which cancels other load on the machine.
 """
 
 import statistics
@@ -29,12 +29,12 @@ RECORDS = 3_000
 PARTIES = 20
 PLAIN = "plain SGD"
 AIMS = {"mlp": 40.0, "cnn": 500.0}
-"""Microseconds per example that DP-SGD may take at batches of 16."""
+"""Target of microseconds per example for DP-SGD at batches of 16."""
 
 _SHAPE, _CLASSES = (28, 28), 10
 _CPU = torch.device("cpu")
 _Work = tuple[Callable[[], object], int]
-"""Some work, and how many examples it goes through."""
+"""Function to measure, and its number of examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class DpRow:
     microseconds: float
     """CPU time per example, median over the repetitions."""
     ratio: float
-    """Over plain SGD's in the same repetition, median."""
+    """Median ratio to plain SGD's time in the same repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DpReport:
     batch: int
     repetitions: int
     torch: str
-    """Its version."""
+    """Version of torch."""
     rows: tuple[DpRow, ...]
 
 
@@ -87,7 +87,7 @@ def run_dpsgd(batch: int = 16, repetitions: int = 5, steps: int = 40) -> DpRepor
 
 
 def net(name: str) -> nn.Module:
-    """``mlp`` (Xiang et al. 2023, Table 8) or ``cnn`` (Table 7), for 28x28 images and ten classes."""
+    """Return ``mlp`` (Xiang et al. 2023, Table 8) or ``cnn`` (Table 7), for 28x28 images and ten classes."""
     model = models.Mlp(hidden=(32,), activation="elu") if name == "mlp" else models.GroupNormCnn()
     return models.build_model(model, _SHAPE, _CLASSES, seed=1)
 
@@ -95,7 +95,7 @@ def net(name: str) -> nn.Module:
 def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: int) -> list[DpRow]:
     ways = _ways(module, batch, steps)
     for work, _ in ways.values():
-        work()  # whatever the first call prepares
+        work()  # warm-up
     runs = [
         {way: _seconds(work) / examples for way, (work, examples) in ways.items()} for _ in range(repetitions)
     ]
@@ -112,7 +112,7 @@ def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: 
 
 
 def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
-    """The ways that are measured, by name."""
+    """Return the ways to measure, by name."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((RECORDS, *_SHAPE)).astype(np.float32)
     y = rng.integers(0, _CLASSES, RECORDS)
@@ -162,7 +162,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def print_dpsgd(console: Console, report: DpReport) -> None:
-    """One table."""
+    """Print one table."""
     title = f"DP-SGD, batches of {report.batch}: CPU us per example, medians of {report.repetitions}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
     table.caption = "aim, at batches of 16: " + ", ".join(f"{name} {aim:g} us" for name, aim in AIMS.items())

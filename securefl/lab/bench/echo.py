@@ -1,4 +1,4 @@
-"""A site that returns what it got, for a process of its own."""
+"""Site that returns its input, for a separate process."""
 
 import resource
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 
 
 class Echo:
-    """Costs nothing, so that what is measured is the way there and back.
+    """Site without work of its own, so that only the transfer is measured.
 
     Args:
-        name: of the party, which is how many numbers the site's one array has.
+        name: of the party: the length of the site's only array.
     """
 
     samples = 1
@@ -19,12 +19,12 @@ class Echo:
         self._length = int(name)
 
     def parameters(self) -> dict[str, Any]:
-        """An array that takes no memory."""
+        """Return an array that takes no memory."""
         return {"w": np.broadcast_to(np.float32(0), (self._length,))}
 
     def fit(
         self, parameters: dict[str, Any], context: object
     ) -> tuple[dict[str, Any], int, dict[str, float]]:
-        """What came, and the bytes that this process has had resident at most, up to now."""
+        """Return the received parameters, and the peak resident bytes of this process."""
         del context
         return parameters, 1, {"peak": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}

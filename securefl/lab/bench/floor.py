@@ -1,4 +1,4 @@
-"""The floor under a secure sum: the operations that no implementation of this protocol can leave out.
+"""Floor of a secure sum: the operations that no implementation of this protocol can omit.
 
 One instance with m members, of which a send their masked input and k = m - a drop out after the shares; d
 words of w bytes; F frames per masked input. Everything else fits one frame.
@@ -41,13 +41,13 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from securefl.protocol import messages, wire
 
 CHUNK = 256 * 1024
-"""Bytes of keystream made at a time: the fastest size on the machines we know."""
+"""Bytes of keystream per call: the fastest size on known machines."""
 _SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Numbers of operations that are needed; ``keystream``, ``added`` and ``hashed`` are bytes."""
+    """Numbers of required operations; ``keystream``, ``added`` and ``hashed`` are bytes."""
 
     keystream: int
     added: int
@@ -72,7 +72,7 @@ class Rates:
 
 
 def vector_frames(length: int, word: int = 4) -> int:
-    """F: frames of a masked input of ``length`` words of ``word`` bytes, at the largest frame size."""
+    """Return F: frames of a masked input of ``length`` words of ``word`` bytes, at the largest frame size."""
     # Around the vector: an array of two, the tag "MaskedInput", a length of 2, 3 or 5 bytes.
     size = length * word
     head = 1 + 1 + len("MaskedInput") + (2 if size < 2**8 else 3 if size < 2**16 else 5)
@@ -80,7 +80,7 @@ def vector_frames(length: int, word: int = 4) -> int:
 
 
 def member_operations(members: int, alive: int, length: int, hashed: int, word: int = 4) -> Operations:
-    """The left column of the table; ``hashed`` comes from the frames of the measured run."""
+    """Return the left column of the table; ``hashed`` comes from the frames of the measured run."""
     return Operations(
         keystream=members * length * word,
         added=members * length * word,
@@ -93,7 +93,7 @@ def member_operations(members: int, alive: int, length: int, hashed: int, word: 
 
 
 def server_operations(members: int, alive: int, length: int, hashed: int, word: int = 4) -> Operations:
-    """The right column of the table."""
+    """Return the right column of the table."""
     pairs = (members - alive) * alive
     return Operations(
         keystream=(alive + pairs) * length * word,
@@ -107,12 +107,12 @@ def server_operations(members: int, alive: int, length: int, hashed: int, word: 
 
 
 def floor_seconds(operations: Operations, rates: Rates) -> dict[str, float]:
-    """CPU seconds by operation; the floor is their sum."""
+    """Return CPU seconds by operation; the floor is their sum."""
     return {name: getattr(operations, name) * getattr(rates, name) for name in Operations.__slots__}
 
 
 def measure_rates(length: int) -> Rates:
-    """This machine's rates now, ring additions on a uint32 vector of ``length`` words."""
+    """Measure this machine's current rates, ring additions on a uint32 vector of ``length`` words."""
     stream = Cipher(AES256(os.urandom(32)), CTR(bytes(16))).encryptor()
     zeros, buffer = bytes(CHUNK), bytearray(CHUNK + 15)
     target = np.zeros(max(1, length), dtype=np.uint32)
@@ -139,12 +139,12 @@ def measure_rates(length: int) -> Rates:
 
 
 def median_rates(samples: list[Rates]) -> Rates:
-    """The median of each rate by itself."""
+    """Return the median of each rate separately."""
     return Rates(*(median(getattr(sample, name) for sample in samples) for name in Rates.__slots__))
 
 
 def _seconds(operation: Callable[[], object], count: int) -> float:
-    """CPU seconds of one call: the median of a few loops, after one call that is not counted."""
+    """Return the CPU seconds of one call: the median of a few loops, after one uncounted call."""
     operation()
     loops = []
     for _ in range(_SAMPLES):

@@ -1,9 +1,8 @@
 """`securefl bench crypten`: the same cluster sum by masks and by CrypTen, through the machines of a round.
 
 All parties and the server run in one process, one step at a time, every hop through the wire's code; only the
-network and the training are left out. What is counted is the sum's: the steps that its messages and the
-update cause, and the bytes of their frames. The round around it (model, hellos, nonces, evaluation) is the
-same for all kinds and left out.
+network and the training are left out. Counted are the steps that the sum's messages and the update cause, and
+the bytes of their frames, not the round around it (model, hellos, nonces, evaluation), equal for all kinds.
 """
 
 import time
@@ -46,7 +45,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "weighting.mode=ignore",
     ),
 }
-"""What is measured, and the settings that make it."""
+"""Measured kinds, and their settings."""
 SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
 """(members, words) of the default rows."""
 
@@ -71,19 +70,19 @@ rounds = 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One kind at one size; medians over repetitions, of a member also over the members."""
+    """Costs of one kind at one size; medians over repetitions, for a member also over the members."""
 
     kind: str
     members: int
     length: int
     """d: words of the vector."""
     rounds: int
-    """Times that a message of the sum waits for another one."""
+    """Number of times that a message of the sum waits for another one."""
     sent: float
     """Bytes of a member's frames."""
     received: float
     member_seconds: float
-    """Of processor time."""
+    """Processor seconds of a member."""
     server_seconds: float
     wall_seconds: float
     """From the first key to the opened sum, all members and the server one after another."""
@@ -120,12 +119,14 @@ def run_kinds(
 
     Raises:
         ConfigError: CrypTen is missing.
-        UsageError: a round opened no sum, or another one than that of its updates: a bug.
+        UsageError: a round opened no sum, or a wrong one: a bug.
     """
     costs = []
     for members, length in sizes:
         for kind in kinds:
-            _Round(kind, members, min(length, 1000), entropy or OsEntropy()).run()  # imports and caches
+            _Round(
+                kind, members, min(length, 1000), entropy or OsEntropy()
+            ).run()  # warm-up of imports and caches
             runs = [_Round(kind, members, length, entropy or OsEntropy()).run() for _ in range(repetitions)]
             costs.append(_middle(runs))
     return tuple(costs)

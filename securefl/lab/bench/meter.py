@@ -10,17 +10,17 @@ from securefl.protocol import wire
 
 @dataclass(slots=True)
 class Meter:
-    """Running totals of one member or of the server. Seconds are the thread's CPU time, not the wall's."""
+    """Running totals of one member or of the server. Seconds are the thread's CPU time, not wall time."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    """By stage, in the order in which the stages first ran."""
+    """Seconds by stage, in the order in which the stages first ran."""
     sent: int = 0
     """Bytes of frames, signatures included."""
     received: int = 0
     signatures: int = 0
     verifications: int = 0
     hashed: int = 0
-    """Bytes that were hashed to be signed or verified."""
+    """Bytes hashed for signing or verification."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -39,11 +39,11 @@ class Meter:
             self.hashed += len(frame) - wire.SIGNATURE
 
     def count_verified(self, frame: bytes) -> None:
-        """Count a frame that arrived and was verified."""
+        """Count a received and verified frame."""
         self.received += len(frame)
         self.count_relayed(frame)
 
     def count_relayed(self, frame: bytes) -> None:
-        """Count a frame that was verified inside another: its bytes have been counted with that one."""
+        """Count a frame verified inside another one, which has counted its bytes."""
         self.verifications += 1
         self.hashed += len(frame) - wire.SIGNATURE

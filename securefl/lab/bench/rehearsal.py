@@ -1,14 +1,14 @@
 """One whole secure sum in one process, every hop through the wire's code, with a meter at each end.
 
-Nothing is simulated but the network: all members really run, so one rehearsal gives a sample per member.
-Stages of the round around the sum are in when they are per instance (the freeze with its receipts, the sealed
-release) and out when they are once per round: hello, nonces, certificate, ledger, the model itself. The disk
-(journal, spool) is out, too.
+Only the network is simulated: all members run, so one rehearsal gives a sample per member. Stages of the
+round around the sum count if they are per instance (the freeze with its receipts, the sealed release), not if
+they are once per round: hello, nonces, certificate, ledger, the model itself. The disk (journal, spool) is
+left out.
 
-Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal
-boxes), ``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``.
-Stages of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open``
-(rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign what is sent), ``verify`` (and reassemble,
+Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal boxes),
+``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``. Stages
+of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open``
+(rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign sent messages), ``verify`` (and reassemble,
 decode).
 """
 
@@ -31,7 +31,7 @@ from securefl.protocol.secure_sum import MemoryStore, Setup, collecting, masking
 RUN = RunId("bench")
 RING_BITS = 32
 ENCODE = "encode"
-"""The stage that is shown apart: clip, rounding and ring belong to the update, not to the sum."""
+"""Stage that is shown separately: clip, rounding and ring belong to the update, not to the sum."""
 _MessageT = TypeVar("_MessageT", bound=messages.Message)
 _PLACE = kernel.Place(0, 0, 0, 0)
 _CONTEXT = b"securefl bench release"
@@ -42,7 +42,7 @@ class Rehearsal:
     """Costs of one rehearsed secure sum."""
 
     members: tuple[Meter, ...]
-    """The members that survived."""
+    """Meters of the surviving members."""
     server: Meter
 
 
@@ -77,7 +77,7 @@ class _End:
 
 
 class _Sum:
-    """The two sides of one instance, step by step."""
+    """Both sides of one instance, step by step."""
 
     def __init__(self, members: int, length: int, entropy: Entropy) -> None:
         names = tuple(PartyId(f"p{index:04d}") for index in range(members))
@@ -105,7 +105,7 @@ class _Sum:
         self.store = MemoryStore()
 
     def keys(self) -> tuple[dict[PartyId, masking.client.Boxed], masking.server.CollectingBoxes]:
-        """Steps "keys" and the members' half of "shares"."""
+        """Run the steps "keys" and the members' half of "shares"."""
         advertised: dict[PartyId, masking.client.Advertised] = {}
         phase = collecting.CollectingKeys(self.setup)
         for name in self.names:
@@ -144,7 +144,7 @@ class _Sum:
         encoded: Ring,
         alive: tuple[PartyId, ...],
     ) -> tuple[dict[PartyId, masking.client.Submitted], masking.server.MaskedInputs]:
-        """Box lists out, masked inputs and receipts of those who are still alive in."""
+        """Send the box lists; collect masked inputs and receipts of the parties ``alive``."""
         with self.server.meter.stage("boxes"):
             phase, lists = masking.server.close_boxes(boxing)
         if not isinstance(phase, masking.server.MaskedInputs):
@@ -174,7 +174,7 @@ class _Sum:
     def open(
         self, submitted: Mapping[PartyId, masking.client.Submitted], phase: masking.server.MaskedInputs
     ) -> Ring:
-        """Freeze, sealed releases, and the sum."""
+        """Freeze, exchange the sealed releases, and open the sum."""
         survivors = phase.submitted
         releases: dict[PartyId, messages.InstanceShares] = {}
         for name, held in submitted.items():
@@ -217,12 +217,12 @@ class _Sum:
 
 
 def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehearsal:
-    """Run one secure sum of ``members``, of which the last ``dropped`` fall silent after their shares.
+    """Run one secure sum of ``members``, of which the last ``dropped`` drop out after their shares.
 
     Raises:
-        UsageError: the opened sum is not the sum of what went in, or too few members are left to open it.
+        UsageError: the opened sum is not the sum of the inputs, or too few members are left to open it.
     """
-    # A round with the survivors of the last one finds its Lagrange weights in the cache; this one shall not.
+    # With the same survivors, the cache would already hold the Lagrange weights.
     crypto._weights_at_zero.cache_clear()
     run = _Sum(members, length, entropy)
     update: F64 = np.sin(np.arange(length, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""The benchmark's tables for people, and JSON for machines."""
+"""Readable tables and JSON of the benchmarks."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from securefl.lab.bench import secagg
 
 AIMS = ((1_000_000, 2.0), (0, 4.0))
-"""From how many words on, at most how many times the floor."""
+"""Pairs: least number of words, and target factor over the floor."""
 
 _TITLES = {
     "keystream": "AES-CTR",
@@ -21,11 +21,11 @@ _TITLES = {
     "verifications": "verify",
     "hashed": "SHA-256",
 }
-"""Floor operations as the tables call them."""
+"""Names of floor operations in the tables."""
 
 
 def print_report(console: Console, report: secagg.BenchReport) -> None:
-    """Print what was measured: against the floor, stage by stage, and bytes."""
+    """Print the measurements: against the floor, stage by stage, and bytes."""
     console.print(_overview(report))
     for title, side in (("member", lambda r: r.member), ("server", lambda r: r.server)):
         console.print(_breakdown(f"{title}: CPU ms by stage", report.rows, side, lambda s: s.stages))
@@ -37,12 +37,12 @@ def print_report(console: Console, report: secagg.BenchReport) -> None:
 
 
 def report_json(report: object) -> bytes:
-    """A report of any benchmark whole; field names are those of its class."""
+    """Return a whole report of any benchmark; field names are those of its class."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 
 def aim(length: int) -> float:
-    """The factor over the floor that is good enough for a vector of ``length`` words."""
+    """Return the target factor over the floor for a vector of ``length`` words."""
     return next(limit for least, limit in AIMS if length >= least)
 
 
@@ -119,7 +119,7 @@ def _name(result: secagg.RowResult) -> str:
 
 
 def _count(number: int) -> str:
-    """1000000 as 1e6, 25450 as it is."""
+    """Format 1000000 as 1e6, and 25450 unchanged."""
     digits = str(number)
     stem = digits.rstrip("0")
     return f"{stem}e{len(digits) - len(stem)}" if len(digits) - len(stem) > 2 else digits

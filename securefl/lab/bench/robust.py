@@ -1,12 +1,12 @@
-"""`securefl bench robust`: every rule, and what may stand in front of it, beside what it cannot avoid.
+"""`securefl bench robust`: every rule and pre-aggregator beside its floor.
 
-That is one ``np.sort`` along the clusters for rules that go coordinate by coordinate, one Gram matrix for
-those that look at distances, both for Bulyan, and a Gram matrix and a product of its size with the rows for
-nearest-neighbour mixing. The mean and the rules with a server gradient have neither and are held against the
-Gram matrix, too; clipping and bucketing, whose result is a stack, against a copy of the rows. Seconds are
-CPU seconds of all threads. Each repetition takes the floor's time again, just before the rule's: ratios are
-medians over such pairs, so that what else the machine does meanwhile slows both. The threads of a matrix
-product that wait for each other count as working: on a busy machine measure with OPENBLAS_NUM_THREADS=1.
+The floor is one ``np.sort`` along the clusters for coordinate-wise rules, one Gram matrix for distance-based
+rules, both for Bulyan, and for nearest-neighbour mixing a Gram matrix and a product of its size with the
+rows. The mean and the rules with a server gradient have neither and are compared with the Gram matrix;
+clipping and bucketing, which return a stack, with a copy of the rows. Seconds are CPU seconds of all threads.
+Each repetition measures the floor just before the rule: ratios are medians over such pairs, which cancels
+other load. Threads of a matrix product that wait for each other count as working: on a busy machine measure
+with OPENBLAS_NUM_THREADS=1.
 """
 
 import gc
@@ -33,9 +33,9 @@ from securefl.methods import robust
 ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
 """(clusters, coordinates) of the default rows."""
 AIM = 2.0
-"""At most so many times the floor."""
+"""Target factor over the floor."""
 FEWEST = 7
-"""Clusters that every measured rule can do with."""
+"""Fewest clusters that every measured rule accepts."""
 
 Floor = Literal["sort", "gram", "sort + gram", "gram + product", "copy"]
 _SEED = bytes(32)
@@ -52,9 +52,9 @@ class RobustRow:
     floor: Floor
     floor_seconds: float
     ratio: float
-    """Median over the repetitions, each with its own floor; infinite where a floor took no time at all."""
+    """Median ratio over the repetitions, each with its own floor; infinite if a floor took no time."""
     memory: float
-    """Most that was allocated besides the input, in multiples of the input's 8 c d bytes."""
+    """Peak allocation besides the input, in multiples of the input's 8 c d bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int
 
 
 def rules_for(clusters: int) -> tuple[tuple[scenario.Rule, Floor], ...]:
-    """The measured rules with demanding parameters, and their floors."""
+    """Return the measured rules with demanding parameters, and their floors."""
     third, quarter = (clusters - 1) // 3, (clusters - 3) // 4
     return (
         (robust.Mean(), "gram"),
@@ -103,7 +103,7 @@ def rules_for(clusters: int) -> tuple[tuple[scenario.Rule, Floor], ...]:
 
 
 def steps_for(clusters: int) -> tuple[tuple[scenario.PreAggregation, Floor], ...]:
-    """The measured pre-aggregators and their floors."""
+    """Return the measured pre-aggregators and their floors."""
     third = (clusters - 1) // 3
     return (
         (robust.NormClipping(radius=1.0), "copy"),
@@ -114,7 +114,7 @@ def steps_for(clusters: int) -> tuple[tuple[scenario.PreAggregation, Floor], ...
 
 
 def sample_stack(clusters: int, dimension: int) -> ClusterMeans:
-    """Normal rows of unequal weight around a common update; a tenth of them is -10 times an honest one."""
+    """Return normal rows of unequal weight around one update; a tenth of them is -10 times an honest one."""
     rng = np.random.default_rng(1)
     means = rng.standard_normal((clusters, dimension))
     means += 0.5
@@ -167,7 +167,7 @@ def _name(what: object) -> str:
 
 def _seconds(call: Callable[[], object]) -> float:
     collected = gc.isenabled()
-    gc.disable()  # as timeit does: a collection would be counted as the rule's
+    gc.disable()  # as in timeit: a collection would be counted as the rule's
     try:
         start = time.process_time()
         call()
@@ -187,7 +187,7 @@ def _peak(call: Callable[[], object]) -> int:
 
 
 def print_robust(console: Console, report: RobustReport) -> None:
-    """One table for each size."""
+    """Print one table for each size."""
     sizes = dict.fromkeys((row.clusters, row.dimension) for row in report.rows)
     for size in sizes:
         rows = [row for row in report.rows if (row.clusters, row.dimension) == size]

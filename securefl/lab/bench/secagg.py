@@ -1,8 +1,7 @@
 """`securefl bench secagg`: one secure sum, measured beside the floor of the same run.
 
-Seconds are CPU seconds of one thread, the median over repetitions, and for the members over all survivors,
-too. Rows follow Bonawitz et al. 2017 in counting one instance; the round around it is named in
-:mod:`securefl.lab.bench.rehearsal`.
+Seconds are CPU seconds of one thread, medians over repetitions and, for the members, survivors. Rows follow
+Bonawitz et al. 2017 in counting one instance; :mod:`securefl.lab.bench.rehearsal` lists what is left out.
 """
 
 import gc
@@ -64,11 +63,11 @@ class Side:
     """One member, or the server, in one row. All seconds are CPU seconds."""
 
     seconds: float
-    """Everything but ``encode``."""
+    """Seconds of all stages except ``encode``."""
     floor: float
     ratio: float
     encode: float
-    """Clip, stochastic rounding and ring (members only): part of the update, not of the sum."""
+    """Seconds of clip, stochastic rounding and ring (members only): part of the update, not of the sum."""
     stages: dict[str, float]
     """``seconds`` by stage."""
     floor_parts: dict[str, float]
@@ -81,7 +80,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """One row, measured."""
+    """One measured row."""
 
     row: BenchRow
     member: Side
@@ -111,12 +110,12 @@ class BenchReport:
     repetitions: int
     rows: tuple[RowResult, ...]
     member_bytes: Fit | None
-    """None: fewer than three different rows without dropouts."""
+    """Fit of the members' bytes; None: fewer than three different rows without dropouts."""
     server_bytes: Fit | None
 
 
 def standard_rows(sizes: Iterable[tuple[int, int]] = SIZES) -> tuple[BenchRow, ...]:
-    """Each size without dropouts and with 10 % of the members (one at least)."""
+    """Return each size without dropouts and with 10 % of the members (at least one)."""
     return tuple(BenchRow(m, d, dropped) for m, d in sizes for dropped in (0, max(1, m // 10)))
 
 
@@ -124,12 +123,12 @@ def run_secagg(rows: Sequence[BenchRow], repetitions: int = 3, entropy: Entropy 
     """Measure ``rows`` in order, each ``repetitions`` times with the rates of the floor in between.
 
     Raises:
-        UsageError: no repetition; or a sum came out wrong.
+        UsageError: no repetition; or a wrong sum.
     """
     if repetitions < 1:
         raise UsageError(f"repetitions must be at least 1, found {repetitions}")
     source = entropy or OsEntropy()
-    # Not measured: first calls into libraries, and tables that are computed once per process.
+    # Not measured: first library calls, and tables that are computed once per process.
     rehearse(4, 1_000, 1, source)
     results = tuple(_measure(row, repetitions, source) for row in rows)
     whole = [result for result in results if not result.row.dropped]
@@ -151,7 +150,7 @@ def _measure(row: BenchRow, repetitions: int, entropy: Entropy) -> RowResult:
         rehearsal = rehearse(row.members, row.length, row.dropped, entropy)
         members += rehearsal.members
         servers.append(rehearsal.server)
-        # Before and after, since on a busy machine the rates drift.
+        # Before and after: on a busy machine the rates drift.
         rates.append(measure_rates(row.length))
     rate, alive = median_rates(rates), row.members - row.dropped
     hashed = round(median(meter.hashed for meter in members))

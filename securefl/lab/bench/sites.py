@@ -1,17 +1,17 @@
-"""`securefl bench sites`: what it costs to train in a site, beside the same training without one.
+"""`securefl bench sites`: the cost of training in a site, beside the same training without one.
 
 In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
-samples in batches of 32 by ``torch.optim.SGD``. A loop of torch with what every local training owes its party
-(seed, parameters in, a finite update of f64 out) takes turns on one thread with a ``TorchSite`` behind all
-that a party does with one, its log included; with the loop alone; and with the built-in training. The first
-two have to end with the same bits. Ratios are of CPU time, medians over repetitions, so that what else the
-machine does slows all.
+samples in batches of 32 by ``torch.optim.SGD``. A torch loop with the duties of any local training (seed,
+parameters in, a finite update of f64 out) takes turns on one thread with a ``TorchSite`` behind the party's
+whole handling of a site, its log included; with the loop alone; and with the built-in training. The first two
+must end with the same bits. Ratios are of CPU time, medians over repetitions, which cancels other load on the
+machine.
 
-In a process of its own: a site that returns the d numbers of float32 that it got. Milliseconds of the wall
+In a separate process: a site that returns the d numbers of float32 that it received. Milliseconds of the wall
 clock from parameters to returned arrays, and of the whole training with its conversion to f64 and its checks.
-Copies are bytes over 4 d: pages of the shared memory that were ever written to; the peak of what the party
-allocates meanwhile, by tracemalloc, which numpy reports to; and what the site's process has resident at its
-peak beyond what it had before and the shared memory.
+Copies are bytes over 4 d: pages of the shared memory that were ever written to; the party's peak allocation
+meanwhile, by tracemalloc, which numpy reports to; and the peak resident memory of the site's process beyond
+its earlier memory and the shared memory.
 """
 
 import contextlib
@@ -59,38 +59,38 @@ class HereRow:
     """One way of training the net once."""
 
     batches: str
-    """Where they come from."""
+    """Source of the batches."""
     way: str
     milliseconds: float
     """CPU time, median over the repetitions."""
     ratio: float
-    """Over that of the loop as a trainer in the same repetition, median."""
+    """Median ratio to the time of the loop as a trainer in the same repetition."""
     low: float
-    """Its lower quartile."""
+    """Lower quartile of the ratio."""
     high: float
 
 
 @dataclass(frozen=True, slots=True)
 class ApartRow:
-    """The way to a site in a process of its own, and back."""
+    """Transfer to a site in a separate process, and back."""
 
     length: int
     milliseconds: float
     """Wall clock, from parameters to returned arrays; median over the repetitions."""
     training: float
-    """The same of a whole training, which ends with a checked update of f64."""
+    """Milliseconds of a whole training, which ends with a checked update of f64."""
     here: float
-    """The whole training where the site is in the party's process."""
+    """Milliseconds of the whole training with the site in the party's process."""
     shared: float
     """Copies of the parameters in the shared memory."""
     party: float
-    """Beside it, of the party."""
+    """Further copies in the party."""
     site: float
-    """And of the site's process."""
+    """Further copies in the site's process."""
 
     @property
     def copies(self) -> float:
-        """All of them."""
+        """Sum of all copies."""
         return self.shared + self.party + self.site
 
 
@@ -100,7 +100,7 @@ class SiteReport:
 
     repetitions: int
     torch: str
-    """Its version."""
+    """Version of torch."""
     here: tuple[HereRow, ...]
     apart: ApartRow
 
@@ -109,11 +109,11 @@ def run_sites(length: int = LENGTH, repetitions: int = 100) -> SiteReport:
     """Measure both kinds of sites.
 
     Args:
-        length: numbers that go to the site in a process of its own.
-        repetitions: trainings of the net each way; a tenth of them, at least one, go to that process.
+        length: numbers sent to the site in a separate process.
+        repetitions: trainings of the net each way; a tenth of them, at least one, use that process.
 
     Raises:
-        UsageError: no repetition or no number; or the loop and the site end with other bits.
+        UsageError: no repetition or no number; or the loop and the site end with different bits.
     """
     if repetitions < 1 or length < 1:
         raise UsageError(f"repetitions and length must be at least 1, found {repetitions} and {length}")
@@ -134,7 +134,7 @@ def _samples() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _loaders() -> dict[str, Any]:
-    """Where batches come from: as most have it, and where they cost nothing."""
+    """Return sources of batches: the usual one, and one without cost."""
     x, y = _samples()
     return {
         "DataLoader": DataLoader(TensorDataset(x, y), batch_size=BATCH, shuffle=True),
@@ -143,7 +143,7 @@ def _loaders() -> dict[str, Any]:
 
 
 def _here(name: str, repetitions: int) -> list[HereRow]:
-    """The ways of training with batches of ``name``."""
+    """Measure the ways of training with batches of ``name``."""
     rows = list[HereRow]()
     with tempfile.TemporaryDirectory() as folder:
         ways = _ways(_loaders()[name], Path(folder) / "site.jsonl")
@@ -151,8 +151,8 @@ def _here(name: str, repetitions: int) -> list[HereRow]:
         for way, train in ways.items():
             seconds = list[tuple[float, float]]()
             for number in range(repetitions + 1):
-                # In turns of two: each follows the other, and finds what that left in the caches. Updates are
-                # dropped at once, as a party drops them, so that memory is used again.
+                # Alternate the two, so that each starts with the other's caches. Updates are dropped at once,
+                # as in a party, so that memory is reused.
                 (one, expected), (other, found) = trainer(number), train(number)
                 if way == SITE and not np.array_equal(expected, found):
                     raise UsageError(
@@ -173,7 +173,7 @@ def _row(name: str, way: str, seconds: list[tuple[float, float]]) -> HereRow:
 
 
 def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
-    """Each way of training in round ``number``."""
+    """Return each way of training in round ``number``."""
     module, own = (models.build_model(models.Mlp(hidden=(64,)), _SHAPE, _CLASSES, seed=1) for _ in range(2))
     params, (x, y) = models.to_vector(module), _samples()
     site = sites.TorchSite(module, loader, cross_entropy, _sgd, samples=SAMPLES)
@@ -183,13 +183,13 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
 
     def bare(number: int) -> Run:
         models.load_vector(module, params)
-        # As a site is told.
+        # The seed of a site.
         with models.seed_torch(int.from_bytes(InsecureSeededEntropy(number).draw(8), "big") >> 1):
             spent, _ = _time(lambda: _descend(module, loader))
         return spent, models.change(params, models.to_vector(module))
 
     def as_a_trainer(number: int) -> Run:
-        """What any local training owes its party: from f32 parameters to a finite update of f64."""
+        """Train as any local training does: from f32 parameters to a finite update of f64."""
 
         def train() -> F64:
             models.load_vector(module, params)
@@ -219,7 +219,7 @@ def _sgd(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
 
 
 def _descend(module: nn.Module, loader: Any) -> float:
-    """An epoch as anybody writes it; the mean loss."""
+    """Train one epoch with a plain loop; return the mean loss."""
     module.train()
     optimiser, losses = _sgd(module.parameters()), []
     for inputs, targets in loader:
@@ -271,7 +271,7 @@ def _apart(length: int, repetitions: int) -> ApartRow:
 
 
 def _shared_bytes() -> int:
-    """Of memory that this process shares with sites, as far as it was ever written to."""
+    """Return the bytes of memory shared with sites that were ever written to."""
     found = dict[int, int]()
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -288,7 +288,7 @@ def _time(work: Callable[[], ResultT]) -> tuple[float, ResultT]:
 
 
 def print_sites(console: Console, report: SiteReport) -> None:
-    """Two tables."""
+    """Print two tables."""
     title = f"in the party's process: CPU time of a round, medians of {report.repetitions}"
     table = _table(title, f"aim: {SITE} at most {AIM_RATIO:g} times the loop as a trainer")
     for column in ("batches", "way"):

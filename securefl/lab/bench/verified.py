@@ -1,7 +1,7 @@
 """`securefl bench verified`: the price of verified rounds, through the machines of whole rounds (ADR 0044).
 
 Two clusters, all parties and the server in one process, one step at a time, every hop through the wire's
-code; only network, training and evaluation are left out. Runs with verification and without take turns, and
+code; only network, training and evaluation are left out. Runs with and without verification alternate, and
 their second round is measured: its announcement carries the attests of the first. Seconds are CPU seconds of
 one thread, medians over parties and repetitions.
 """
@@ -43,13 +43,13 @@ from securefl.scenario import parse_scenario
 VERIFIED_SIZES: Final = ((10, 100_000), (10, 1_000_000))
 """(members of a cluster, words) of the default rows."""
 MEMBER_LIMIT: Final = 1.25
-"""At most so many times the CPU of a party that verifies nothing, in rounds that are not verified."""
+"""Target factor over the CPU time of a party in an unverified round, without repetitions."""
 OPENING_LIMIT: Final = 0.120
-"""Seconds of CPU to take and repeat an opening of 10 members and 1,000,000 words, at most."""
+"""Target CPU seconds to receive and repeat an opening of 10 members and 1,000,000 words."""
 
 Role = Literal["member", "opening", "step", "server"]
 _MEASURED = 1
-"""The round that counts; the one before it has no attests to hand on."""
+"""Measured round; the one before it has no attests to relay."""
 _CLUSTERS = 2
 _RUN = RunId("bench")
 _SCENARIO = """
@@ -75,33 +75,33 @@ rounds = 3
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCost:
-    """One size; CPU seconds of one round and party, medians."""
+    """Costs of one size; CPU seconds of one round and party, medians."""
 
     members: int
-    """Of each of two clusters."""
+    """Members of each of two clusters."""
     length: int
     """d: words of the vector."""
     member_before: float
-    """Of a party, where rounds are not verified: the whole round but for training."""
+    """Seconds of a party in an unverified round, without training."""
     member: float
-    """The same where they are, without what a party has to repeat."""
+    """Seconds of a party in a verified round, without training and without repeated openings and steps."""
     opening: float
-    """To repeat one opening, from the proof as decoded to the attest as signed."""
+    """Seconds to repeat one opening, from the decoded proof to the signed attest."""
     opening_received: float
-    """To take its frames: signatures, reassembly, decoding."""
+    """Seconds to receive its frames: signatures, reassembly, decoding."""
     step: float
-    """To repeat the step, as ``opening``."""
+    """Seconds to repeat the step, as ``opening``."""
     step_received: float
     server_before: float
     server: float
-    """With all proofs, sealed and signed."""
+    """Seconds of the server, with all proofs, sealed and signed."""
     opening_bytes: int
-    """Of the frames of one proof of an opening."""
+    """Bytes of the frames of one proof of an opening."""
     step_bytes: int
 
     @property
     def ratio(self) -> float:
-        """The member's factor."""
+        """Ratio of the member's seconds with and without verification."""
         return self.member / self.member_before
 
 
@@ -117,7 +117,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Frames of one message, or an event of the machine's own."""
+    """Frames of one message, or an internal event of the machine."""
 
     to: PartyId
     round: int
@@ -139,7 +139,7 @@ def run_verified(
     source, costs = entropy or OsEntropy(), []
     for members, length in sizes:
         for verify in ("off", "committee"):
-            _Rounds(members, min(length, 1_000), verify, source).run()  # imports and caches
+            _Rounds(members, min(length, 1_000), verify, source).run()  # warm-up of imports and caches
         pairs = [
             tuple(_measure(members, length, how, source) for how in ("off", "committee"))
             for _ in range(repetitions)
@@ -218,11 +218,11 @@ class _Rounds:
 
     @property
     def parties(self) -> list[_Node]:
-        """All but the server."""
+        """All nodes except the server."""
         return [node for name, node in self.nodes.items() if name != SERVER]
 
     def of(self, role: str) -> list[_Node]:
-        """Those who have such a role for sure."""
+        """Return the nodes that have this role for certain."""
         return [self.nodes[SERVER]] if role == "server" else self.parties
 
     def run(self) -> None:
@@ -255,7 +255,7 @@ class _Rounds:
             node.spent[item.role].append(seconds + between - start)
 
     def _perform(self, name: PartyId, role: Role, effects: tuple[RunEffect, ...]) -> float:
-        """Carry out effects; seconds that encoding and signing took."""
+        """Carry out effects; return the seconds of encoding and signing."""
         seconds = 0.0
         for effect in effects:
             match effect:

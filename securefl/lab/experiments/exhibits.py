@@ -73,7 +73,7 @@ class Exhibit:
         return f"{self.item.key}-{dataset}-{scale}" if dataset else f"{self.item.number}-{scale}"
 
     def datasets(self) -> tuple[experiment.StudyDataset, ...]:
-        """Data sets of the study that it covers."""
+        """Return the data sets of the study that it covers."""
         only = self.item.only
         return tuple(one for one in self.study.datasets if not only or one.name in only)
 

@@ -35,7 +35,7 @@ class Shown:
         return self.name.lower().replace(" ", "-")
 
     def missing(self) -> tuple[experiment.StudyDataset, ...]:
-        """Data sets without a run at any scale."""
+        """Return the data sets without a run at any scale."""
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 

@@ -247,7 +247,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sum(known), len(known)
 
     def agreement(self) -> str:
-        """:attr:`within` in words."""
+        """Return :attr:`within` in words."""
         within, known = self.within
         if not known:
             return "no published numbers"

@@ -185,7 +185,7 @@ class SweepSetting:
         return -(-(self.parties - 1) // (self.clusters - 1))
 
     def label(self) -> str:
-        """Label in tables: ``N = 60, m = 3, 2 colluders``."""
+        """Return the label in tables: ``N = 60, m = 3, 2 colluders``."""
         parts = [f"N = {self.parties}, m = {self.size}"]
         if self.colluders:
             parts.append(f"{self.colluders} colluder{'s' if self.colluders > 1 else ''}")

@@ -1,4 +1,4 @@
-"""Candidates of a plan: all designs that keep the demands, as far as formulas tell."""
+"""Candidates of a plan: all designs that meet the demands according to formulas."""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,12 @@ _SHARED: tuple[privacy.Placement, ...] = ("threshold", "dropout-exact")
 
 
 def designs(demand: PlanRequest) -> Iterator[design.Design]:
-    """All designs that keep the demands, but for what only the ledger sees."""
+    """Yield all designs that meet the demands, except for limits that only the ledger detects."""
     for shape in design.shapes(demand):
         sizes = shape.sizes(demand.parties)
         spoiled = resilience.spoiled_clusters(demand, shape)
         for noise in _placements(demand, shape):
-            # Who verifies a sum knows it, so that f = 0 is refused.
+            # The verifiers of a sum know it, so that f = 0 is refused.
             f = max(
                 resilience.colluders_per_cluster(demand, shape, shared=noise in _SHARED), int(demand.verified)
             )
@@ -36,7 +36,7 @@ def designs(demand: PlanRequest) -> Iterator[design.Design]:
 
 
 def fewest_survivors(demand: PlanRequest, shape: design.Shape, f: int) -> int:
-    """The fewest survivors: f + k (or q + k), and as many as must open against an active server."""
+    """Return the fewest survivors: f + k (or q + k), and the opening threshold against an active server."""
     most = max(shape.sizes(demand.parties))
     least = max(
         resilience.colluders_together(demand, shape, f) + demand.k,
@@ -46,16 +46,16 @@ def fewest_survivors(demand: PlanRequest, shape: design.Shape, f: int) -> int:
 
 
 def survivors(demand: PlanRequest, shape: design.Shape, f: int) -> Iterator[int]:
-    """Numbers of survivors to insist on: the fewest, and the most that keep lost clusters rare enough.
+    """Yield numbers of required survivors: the fewest, and the most that keep lost clusters rare enough.
 
-    More of them share the noise among more; without shared noise the fewest are enough.
+    More survivors share the noise; without shared noise the fewest are enough.
     """
     fewest = fewest_survivors(demand, shape, f)
 
     def keeps_sum(number: int) -> bool:
         return p_round_loses(demand, shape, number) <= demand.lost
 
-    # The sum of an atom may be determined: it has to hold f + k parties itself.
+    # The sum of an atom may be determined: the atom must hold f + k parties itself.
     if fewest > shape.size or not keeps_sum(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return
     yield fewest
@@ -69,6 +69,6 @@ def survivors(demand: PlanRequest, shape: design.Shape, f: int) -> Iterator[int]
 def _placements(demand: PlanRequest, shape: design.Shape) -> tuple[privacy.Placement | None, ...]:
     if demand.epsilon is None:
         return (None,)
-    # Shares of noise that is opened several times would be all that hides it, and whoever knows the atoms can
-    # choose which colluders are present: the loader refuses both.
+    # The loader refuses both: shares of noise opened several times would be its only protection, and a party
+    # that knows the atoms can choose which colluders are present.
     return ("local",) if shape.openings > 1 or shape.atoms > 1 else ("local", "threshold", "dropout-exact")

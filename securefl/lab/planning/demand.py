@@ -1,4 +1,4 @@
-"""Demands on a run; those that no plan can meet are refused here, with what to relax."""
+"""Demands on a run; demands that no plan can meet are refused here, with what to relax."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from securefl.methods import clustering, privacy
 from securefl.protocol import messages
 
 MAX_PARTIES = 1_000
-"""More would make odds and ledger take minutes."""
+"""Most parties: more would make probabilities and ledger take minutes."""
 MAX_RECLUSTERINGS = 64
 LEAST_DELTA = 1e-12
 
 Case = Literal["worst", "average"]
-"""Where the Byzantine parties are: wherever it hurts most, or wherever chance puts them."""
+"""Placement of the Byzantine parties: the most harmful one, or a random one."""
 Server = Literal["curious", "active"]
 Verify = Literal["off", "committee", "all"]
 
@@ -29,30 +29,30 @@ class PlanRequest:
     """
 
     parties: int
-    """N."""
+    """Parties N."""
     colluders: int = 0
-    """q: parties that collude with the server over the whole run."""
+    """Colluders q: parties that collude with the server over the whole run."""
     byzantine: float = 0.0
-    """Share of the parties that send anything."""
+    """Share of the parties that send arbitrary messages."""
     case: Case = "average"
     dropout: float = 0.0
     """Probability that a party which has dealt its shares sends no masked input: each party, each round."""
     k: int = 2
-    """Honest members among whom each member of an opened sum hides."""
+    """Honest members that hide each member of an opened sum."""
     parameters: int = 10_000
     """d: length of the model's parameter vector."""
     rounds: int = 20
-    """T."""
+    """Rounds T."""
     server: Server = "curious"
     verify: Verify = "committee"
-    """Who repeats a round's step; only against an active server, and where somebody may collude."""
+    """Parties that repeat a round's step; only against an active server, and if parties may collude."""
     epsilon: float | None = None
-    """For the whole run; None: no differential privacy."""
+    """Epsilon of the whole run; None: no differential privacy."""
     delta: float | None = None
-    """None: units ^ -1.1, as ``privacy.delta = "auto"``."""
+    """Delta; None: units ^ -1.1, as ``privacy.delta = "auto"``."""
     unit: privacy.Unit = "record"
     records: int = 600
-    """Of the party with the fewest (record level)."""
+    """Records of the party with the fewest (record level)."""
     batch: int = 16
     """Expected number of records in a batch (record level)."""
     clean: float = 0.95
@@ -62,11 +62,11 @@ class PlanRequest:
     risk: float = 0.01
     """Largest probability that a given party has more colluding mates than f, in any opening of the run."""
     size: int | None = None
-    """m, if it is given."""
+    """Cluster size m, if given."""
     reclusterings: int | None = None
-    """R, if it is given."""
+    """Reclusterings R, if given."""
     atoms: int | None = None
-    """Members of an atom, if it is given; 1: no atoms."""
+    """Members of an atom, if given; 1: no atoms."""
 
     @property
     def units(self) -> int:
@@ -85,7 +85,7 @@ class PlanRequest:
 
 
 def check_demand(demand: PlanRequest) -> None:
-    """Refuse what is no situation, or asks for what no parameters give.
+    """Refuse invalid situations, and demands that no parameters meet.
 
     Raises:
         ConfigError: with the option, the reason and the remedy.

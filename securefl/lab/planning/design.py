@@ -1,4 +1,4 @@
-"""A design: one way to set up a round, which a row of a plan stands for."""
+"""Design: one way to set up a round, shown as a row of a plan."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from securefl.lab.planning.demand import PlanRequest
 from securefl.methods import clustering, privacy, robust
 
 MOST_TRIED = 3
-"""Reclusterings up to which plans are sought, unless their number is given."""
+"""Most reclusterings that a search tries, unless their number is given."""
 MOST_ATOMS = 4
-"""Sizes of atoms that are tried, the smallest ones, unless one is given."""
+"""Number of atom sizes to try, from the smallest, unless one is given."""
 MAX_SIZE = 512
-"""Clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
+"""Largest m: clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The arrangement of parties in a round: clusters, reclusterings, atoms."""
+    """Arrangement of parties in a round: clusters, reclusterings, atoms."""
 
     size: int
     """m: members of the smallest cluster."""
     reclusterings: int = 1
-    """R."""
+    """Reclusterings R."""
     new_work: bool = False
-    """Whether each reclustering sums new local work."""
+    """True if each reclustering sums new local work."""
     atoms: int = 1
     """Members of the blocks that are only opened together, a divisor of N and of m; 1: no blocks."""
 
@@ -34,23 +34,23 @@ class Shape:
         return self.size // self.atoms
 
     def units(self, parties: int) -> int:
-        """The number of atoms; N without."""
+        """Return the number of atoms; N without atoms."""
         return parties // self.atoms
 
     def sizes(self, parties: int) -> tuple[int, ...]:
-        """Members of the clusters of an assignment, larger ones first."""
+        """Return the members of the clusters of an assignment, larger ones first."""
         return tuple(
             self.atoms * u for u in clustering.cluster_sizes(self.units(parties), self.units_per_cluster)
         )
 
     @property
     def openings(self) -> int:
-        """The number of sums that hold the same update."""
+        """Number of sums that hold the same update."""
         return 1 if self.new_work else self.reclusterings
 
     @property
     def works(self) -> int:
-        """The number of local trainings of a party in a round."""
+        """Number of local trainings of a party in a round."""
         return self.reclusterings if self.new_work else 1
 
 
@@ -60,13 +60,13 @@ class Design:
 
     shape: Shape
     colluders: int
-    """f: colluders in one cluster that it is safe against."""
+    """f: colluders in one cluster that the design tolerates."""
     threshold: int
     """t: members that open a sum."""
     min_survivors: int
     rule: scenario.Rule
     noise: privacy.Placement | None = None
-    """Whose noise counts; None: nobody adds any."""
+    """Placement of the noise that counts; None: no noise."""
 
     @property
     def honest(self) -> int:
@@ -75,14 +75,14 @@ class Design:
 
     @property
     def sharers(self) -> int:
-        """Over how many parties the noise of the smallest opened sum is spread."""
+        """Number of parties that share the noise of the smallest opened sum."""
         return 1 if self.noise in {None, "local"} else self.honest
 
 
 def shapes(demand: PlanRequest) -> Iterator[Shape]:
-    """All shapes worth a look: for each number of clusters the largest m, which makes the same clusters.
+    """Yield all useful shapes: for each number of clusters the largest m, which makes the same clusters.
 
-    Atoms hide more than k parties only if they are that large, and shall all be alike.
+    Atoms hide more than k parties only if they are that large, and must all be alike.
     """
     n, least = demand.parties, max(2, demand.k)
     times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
@@ -102,7 +102,7 @@ def shapes(demand: PlanRequest) -> Iterator[Shape]:
 
 
 def _thin_sizes(sizes: list[int]) -> Iterator[int]:
-    """The first ones, and of larger ones those that are 12 % apart: what lies between differs by little."""
+    """Yield the first sizes, and larger ones at distances of 12 %: sizes between differ little."""
     last = 0
     for size in sizes:
         if size > 1.12 * last or size == sizes[-1]:
@@ -111,9 +111,10 @@ def _thin_sizes(sizes: list[int]) -> Iterator[int]:
 
 
 def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:
-    """t: more than half of a cluster and its colluders together; None where so many need not survive.
+    """Return t: more than half of a cluster and its colluders together; None if fewer may survive.
 
-    That is the least against an active server (2 t - m > f); a curious one may have as few as survive.
+    This is the least against an active server (2 t - m > f); for a curious one it may equal the fewest
+    survivors.
     """
     wanted = scenario.majority_of(max(sizes), f)
     if server == "curious":
@@ -122,7 +123,7 @@ def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str
 
 
 def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[scenario.Rule]:
-    """Rules that withstand ``spoiled`` of ``clusters`` clusters; none lie: the mean."""
+    """Yield rules that withstand ``spoiled`` of ``clusters`` clusters; without Byzantine parties the mean."""
     if not byzantine:
         yield robust.Mean()
         return
@@ -137,7 +138,7 @@ def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[scenario.Rule
 
 
 def kept_of(rule: scenario.Rule, clusters: int) -> int:
-    """b: of how many cluster means a rule's result is made, at each coordinate."""
+    """Return b: the number of cluster means in a rule's result at each coordinate."""
     match rule:
         case robust.TrimmedMean():
             return clusters - 2 * rule.at_each_end(clusters)

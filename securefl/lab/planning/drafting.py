@@ -1,4 +1,4 @@
-"""Drafting a runnable scenario from a design: a well-known data set, and a model of about d parameters."""
+"""Drafts of runnable scenarios for a design: a well-known data set, and a model of about d parameters."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from securefl.training import models
 from securefl.training.data import load_dataset
 
 _TARGET_STD = 256.0
-"""About so many steps of noise of one party are aimed at: tables have 4 to 4096."""
+"""Aimed-at steps of noise of one party: tables have 4 to 4096."""
 _CLIP = 1.0
 _NEW_WORK_BATCH = 0.25
 _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
@@ -44,12 +44,12 @@ _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DataShape:
-    """Facts about a data set that a scenario file has to know."""
+    """Facts about a data set that a scenario file needs."""
 
     inputs: int
     classes: int
     samples: int
-    """For training."""
+    """Training samples."""
 
 
 DATA: Final = {
@@ -62,10 +62,12 @@ DATA: Final = {
 
 @cache
 def data_shape(data: str) -> DataShape:
-    """The facts about ``data.set = data``. One's own (``npz:``, ``folder:``, ``module:function``) is read.
+    """Return the facts about ``data.set = data``.
+
+    Custom sets (``npz:``, ``folder:``, ``module:function``) are read.
 
     Raises:
-        ConfigError: it is none, or cannot be read.
+        ConfigError: the data set is unknown or cannot be read.
     """
     known = DATA.get(data)
     if known is not None:
@@ -79,9 +81,9 @@ def data_shape(data: str) -> DataShape:
 
 
 def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
-    """The model whose number of parameters is nearest to the one asked for, and that number.
+    """Return the model whose number of parameters is nearest to ``parameters``, and that number.
 
-    A network with one hidden layer; softmax regression where that is nearer.
+    The model is a network with one hidden layer, or softmax regression if that is nearer.
     """
     flat = (data.inputs + 1) * data.classes
     per_unit = data.inputs + data.classes + 1
@@ -93,14 +95,14 @@ def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
 
 
 def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | None = None) -> Scenario:
-    """The scenario of one row.
+    """Return the scenario of one row.
 
-    It is feasible if the row is: :func:`securefl.methods.feasibility.limits.check` says so.
+    It is feasible if the row is, by :func:`securefl.methods.feasibility.limits.check`.
 
     Args:
         demand: the situation.
         design: the row's parameters.
-        data: a key of :data:`DATA`, or a set of one's own.
+        data: a key of :data:`DATA`, or a custom set.
         multiplier: noise multiplier to choose the scale by; with an epsilon it is needed for that only.
     """
     shape = design.shape
@@ -111,7 +113,7 @@ def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | No
         parties=demand.parties,
         data=Data(set=data),
         model=model,
-        # Batches of fewer samples than a party has, however few: else new work is the same work again.
+        # Batches must be smaller than a party's data set: else new work repeats the same work.
         training=Training(device="cpu", batch_fraction=_NEW_WORK_BATCH if shape.new_work else None),
         clustering=Clustering(
             size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work, atoms=shape.atoms
@@ -136,7 +138,7 @@ def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | No
 
 
 def describe(demand: PlanRequest, design: Design) -> str:
-    """One line for the scenario's header."""
+    """Return one line for the scenario's header."""
     shape = design.shape
     again = f", {shape.reclusterings} reclusterings" if shape.reclusterings > 1 else ""
     atoms = f", atoms of {shape.atoms}" if shape.atoms > 1 else ""
@@ -163,12 +165,12 @@ def _private(scenario: Scenario, demand: PlanRequest, design: Design, multiplier
 
 
 def delta_of(demand: PlanRequest) -> float:
-    """The demand's, or what ``privacy.delta = "auto"`` becomes: units ^ -1.1."""
+    """Return the demanded delta, or that of ``privacy.delta = "auto"``: units ^ -1.1."""
     return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
 
 
 def _with_scale(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
-    """The scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
+    """Return the scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)
     for bits in range(encoding.MAX_SCALE_BITS, -1, -1):

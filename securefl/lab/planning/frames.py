@@ -1,4 +1,4 @@
-"""Sizes of frames: messages of the real types, encoded and framed as they travel, without long vectors."""
+"""Sizes of frames: real messages, encoded and framed as sent, without long vectors."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,86 +16,86 @@ _ROOM = messages.MAX_FRAME - wire.HEADER_ROOM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verifiers:
-    """Who repeats a round, where rounds are verified."""
+    """Parties that repeat a verified round."""
 
     asked: int
     """Members of a cluster that are asked to repeat its opening."""
     needed: int
-    """Members of a cluster whose word its sum takes: f + 1."""
+    """Members of a cluster whose attests its sum needs: f + 1."""
     committee: int
     """Parties that repeat the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """All that a round's messages depend on."""
+    """Inputs of the sizes of a round's messages."""
 
     run: str
     """Id of the run."""
     party: str
-    """A party's name; all are as long."""
+    """Name of a party; all names have this length."""
     parties: int
-    """N, all of whom take part."""
+    """Parties N, all of which take part."""
     members: int
-    """Of each of the party's clusters."""
+    """Members of each of the party's clusters."""
     reclusterings: int
     clusters: int
-    """C, for the length of their numbers."""
+    """Clusters C, for the length of their numbers."""
     parameters: int
-    """d."""
+    """Parameters d."""
     word: int
     """Bytes of a ring element: 4 or 8."""
     min_survivors: int
     k: int
     quorum: int | None
-    """Signatures of a certificate; None without."""
+    """Signatures of a certificate; None without certificates."""
     kind: SumKind = "masking"
-    """Validated sums are in the ring of 64 bits."""
+    """Kind of the sums. Validated sums are in the ring of 64 bits."""
     projections: int = 64
-    """Of each update that is validated."""
+    """Projections of each update that is validated."""
     components: int = 0
     """Secrets of removable noise that each member shares."""
     verifiers: Verifiers | None = None
-    """None where nobody repeats a round."""
+    """Verifiers; None for unverified rounds."""
     samples: int = 1000
-    """That a party declares."""
+    """Samples that a party declares."""
     round: int = 1
     sequence: int = 1000
-    """A sequence number as long as most of a run's."""
+    """Sequence number with the length of most in a run."""
 
     @property
     def sums(self) -> int:
-        """Of a round."""
+        """Sums of a round."""
         return self.reclusterings * self.clusters
 
     @property
     def attests(self) -> int:
-        """Relayed with an announcement: for each sum as many as it takes, and all that the committee gave."""
+        """Attests relayed with an announcement: those that each sum needs, and all of the committee."""
         if self.verifiers is None:
             return 0
         return self.sums * min(self.verifiers.needed, self.members) + self.verifiers.committee
 
 
 class Frames:
-    """Sizes of frames of one place: the round as a whole, or one of the party's instances."""
+    """Sizes of frames of one scope: the whole round, or one of the party's instances."""
 
     def __init__(self, cohort: Cohort, reclustering: int | None = None) -> None:
         self._cohort = cohort
-        # The number of a cluster hardly matters, as above; that of the middle one is as long as most.
+        # The middle cluster's number has the length of most.
         self._place = (-1, -1) if reclustering is None else (reclustering, cohort.clusters // 2)
 
     def up(self, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
-        """Kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
+        """Return kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
         return type(message).__name__, self._size(self._cohort.party, SERVER, message, bulk)
 
     def down(self, to: str, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
-        """Kind and bytes of a message of the server."""
+        """Return kind and bytes of a message of the server."""
         return type(message).__name__, self._size(SERVER, to, message, bulk)
 
     def signed_size(self, message: messages.AnyMessage, sender: str = "") -> bytes:
-        """As many bytes as the frame of a short message to the server has: to be relayed in another one.
+        """Return bytes of the size of a short message's frame to the server, to relay in another message.
 
-        ``sender``: a party, when left out.
+        ``sender``: default: a party.
         """
         return bytes(self._size(sender or self._cohort.party, SERVER, message, 0))
 
@@ -124,6 +124,6 @@ class Frames:
 
 
 def body_of(message: messages.Message, bulk: int = 0) -> int:
-    """Bytes of an encoded message, with ``bulk`` bytes in its last, empty field."""
+    """Return the bytes of an encoded message, with ``bulk`` bytes in its last, empty field."""
     # An empty byte string has a head of 2 bytes; one of 2^8, 2^16 bytes or more has 3, 5.
     return len(wire.encode(message)) + bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)

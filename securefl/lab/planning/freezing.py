@@ -1,8 +1,7 @@
 """Freezes under independent dropouts (protocol.md, step 6).
 
-A party drops out if its masked input never arrives. A cluster with fewer than ``min_survivors`` of its
-members is lost, and its members are then counted nowhere; with several reclusterings that may cost other
-clusters, which cascades.
+A party drops out if its masked input never arrives. A cluster with fewer than ``min_survivors`` members is
+lost, and no sum counts its members; with several reclusterings that can lose further clusters (a cascade).
 
 Joint disclosure of R sums of the same update: formulas, and the ledger on drawn clusters.
 """
@@ -25,20 +24,20 @@ Flags = npt.NDArray[np.bool_]
 
 _NEGLIGIBLE = 1e-15
 _AT_ONCE = 2_000_000
-"""Random words that are held at a time."""
+"""Random words in memory at a time."""
 
 
 def p_aborted(size: int, min_survivors: int, dropout: float) -> float:
-    """P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
+    """Return P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
     return float(1 - clustering.binomial_law(size, dropout)[: size - min_survivors + 1].sum())
 
 
 def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, reclusterings: int) -> float:
-    """P(dropouts cost a round at least one of the clusters of its R assignments): exact.
+    """Return P(dropouts cost a round at least one of the clusters of its R assignments): exact.
 
-    With D dropouts, that have a binomial law, an assignment loses no cluster with probability A_D / B_D, the
+    With D dropouts (binomial law), an assignment loses no cluster with probability A_D / B_D, the
     coefficients of x^D in the product over clusters of sum_(h <= m - s) C(m, h) (p x)^h (1 - p)^(m - h) and
-    in (1 - p + p x)^N. Given who drops out, the R assignments are independent.
+    in (1 - p + p x)^N. Given the dropouts, the R assignments are independent.
     """
     whole = clustering.binomial_law(parties, dropout)
     kept = _within(parties, size, min_survivors, dropout)
@@ -52,7 +51,7 @@ def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, recl
 
 @functools.lru_cache(maxsize=4096)
 def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
-    """P(D parties drop out and no cluster is lost) by D."""
+    """Return P(D parties drop out and no cluster is lost) by D."""
     product = np.ones(1)
     for members in clustering.cluster_sizes(parties, size):
         product = np.convolve(
@@ -69,13 +68,13 @@ class Freezes:
     lost: int
     """Freezes that lost any cluster."""
     cascaded: int
-    """Freezes that lost a cluster from which enough masked inputs had arrived."""
+    """Freezes that lost a cluster with enough masked inputs."""
     taken: float
     """Mean share of all parties that sent their masked input and were not counted."""
 
     @property
     def p_cascade(self) -> float:
-        """Estimate; its standard error is at most 0.5 / sqrt(trials)."""
+        """Estimated probability of a cascade; its standard error is at most 0.5 / sqrt(trials)."""
         return self.cascaded / self.trials
 
 
@@ -89,7 +88,7 @@ def sample_freezes(
     trials: int,
     seed: int = 0,
 ) -> Freezes:
-    """Simulate ``trials`` freezes with random clusters; the same arguments give the same answer."""
+    """Simulate ``trials`` freezes with random clusters; the same arguments give the same result."""
     sizes = clustering.cluster_sizes(parties, size)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     key = hashlib.sha256(f"securefl/1/plan freezes {seed}".encode()).digest()
@@ -104,7 +103,7 @@ def sample_freezes(
             np.uint64,
         ).reshape(reclusterings + 1, count, parties)
         dropped = words[0] < np.uint64(min(2**64 - 1, int(dropout * 2**64)))
-        # Sorting by random words is a random permutation: who comes j-th is in cluster labels[j].
+        # Sorting by random words is a random permutation: the j-th party is in cluster labels[j].
         places = labels[np.argsort(np.argsort(words[1:], axis=2), axis=2)]
         alive, first, again = _settle(~dropped, places, len(sizes), min_survivors)
         lost += int(first.sum())
@@ -122,13 +121,13 @@ def _settle(
     """Remove members of small clusters until nothing changes.
 
     Args:
-        sent: by trial and party, whether its masked input arrived.
+        sent: by trial and party, True if its masked input arrived.
         places: by reclustering, trial and party, the number of its cluster.
         clusters: per reclustering.
         min_survivors: fewest members.
 
     Returns:
-        Who is counted, by trial and party; by trial, whether a cluster was lost, and whether one was lost
+        Counted parties, by trial and party; by trial, True if a cluster was lost, and True if one was lost
         that had enough members at first.
     """
     count = sent.shape[0]
@@ -158,45 +157,45 @@ def _settle(
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """Disclosure in one global round in which nobody drops out: means over drawn clusters."""
+    """Disclosure in one global round without dropouts: means over drawn clusters."""
 
     exposed: float
     """Parties that the server and q random colluders expose if all R assignments are opened."""
     admitted: float
     """Assignments of R that parties open: they withhold those that leave a group below f + k."""
     leverage: float
-    """Mean over honest parties, with q random colluders. 1: noise that is added once hides nothing more."""
+    """Mean over honest parties, with q random colluders. 1: noise added once hides nothing more."""
     highest: float
-    """The largest leverage of any of them in any draw."""
+    """Largest leverage of any of them in any draw."""
 
 
 def dimensions_left(parties: int, shape: Shape, clusters: int) -> int:
-    """N - rank, the dimension of what no sum shows, as a rule; without atoms as many colluders end it."""
+    """Return N - rank, the typical dimension that no sum shows; without atoms as many colluders remove it."""
     return parties - _rank(parties, shape, clusters)
 
 
 def mean_leverage(parties: int, shape: Shape, clusters: int) -> float:
-    """The rank over the parties, as a rule: at most 1, and 1 over the size of an atom.
+    """Return the typical rank over the parties: at most 1, and at most 1 over the size of an atom.
 
-    Leverages are the diagonal of a projector, so that their sum is its rank, whatever was drawn.
+    Leverages are the diagonal of a projector: their sum is its rank in every draw.
     """
     return _rank(parties, shape, clusters) / parties
 
 
 def _rank(parties: int, shape: Shape, clusters: int) -> int:
-    """min(N / a, 1 + R (C - 1)), as a rule."""
+    """Return the typical rank, min(N / a, 1 + R (C - 1))."""
     return min(shape.units(parties), 1 + shape.openings * (clusters - 1))
 
 
 @functools.lru_cache(maxsize=256)
 def simulate_disclosure(parties: int, colluders: int, shape: Shape, f: int, k: int, draws: int) -> Disclosure:
-    """Draw the clusters of ``draws`` rounds, and ask the ledger what their sums determine.
+    """Draw the clusters of ``draws`` rounds, and compute what their sums determine with the ledger.
 
-    Takes 0.1 to 0.5 s a draw for 100 parties. The same arguments give the same answer.
+    Takes 0.1 to 0.5 s a draw for 100 parties. The same arguments give the same result.
 
     Args:
         parties: N.
-        colluders: q, who are the first ones: clusters are random, so that it does not matter who.
+        colluders: q, the first parties; clusters are random, so that their names do not matter.
         shape: R sums of the same update.
         f: colluders in a combination of sums that the parties' limits allow for.
         k: their k-anonymity.
@@ -220,7 +219,7 @@ def simulate_disclosure(parties: int, colluders: int, shape: Shape, f: int, k: i
 
 
 def drawn_clusters(seed: bytes, names: tuple[PartyId, ...], shape: Shape) -> clustering.Assignment:
-    """A round's clusters as a run draws them when everybody is there; the seed founds the atoms, too."""
+    """Return a round's clusters with all parties present; the seed determines the atoms, too."""
     n = len(names)
     if shape.atoms == 1:
         return clustering.draw_assignment(seed, names, n, shape.size, shape.reclusterings)

@@ -1,6 +1,6 @@
-"""The noise that an epsilon takes, for as many releases as a shape makes: quickly, and not too little.
+"""Noise that an epsilon needs for the releases of a shape: a fast upper bound.
 
-Losses by dropouts: atoms are the units that are lost (a party is a unit where there are none).
+Dropouts lose whole atoms (units; a unit is a party without atoms).
 """
 
 import functools
@@ -18,11 +18,11 @@ _TOLERANCE = 1e-2
 
 
 def multiplier_of(demand: PlanRequest, works: int) -> float:
-    """The noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
+    """Return the noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
 
-    For whole parties by privacy loss distributions, as runs do it. For sampled records by integer Renyi
-    orders, 5 to 20 % more than what a run settles on, which would take several seconds for each number of
-    releases. A run whose updates are opened several times takes their exposure as 1, and so does this.
+    For whole parties by privacy loss distributions, as in runs. For sampled records by integer Renyi orders,
+    5 to 20 % above a run's multiplier, which would take several seconds for each number of releases. For
+    updates opened several times, the exposure is 1, as in runs.
 
     Raises:
         ConfigError: there is no such multiplier, or dp_accounting is missing.
@@ -33,7 +33,7 @@ def multiplier_of(demand: PlanRequest, works: int) -> float:
 
 
 def release_of(demand: PlanRequest) -> privacy.ReleaseEvent:
-    """One release with noise of one sensitivity."""
+    """Return one release with noise of one sensitivity."""
     one = privacy.ReleaseEvent(noise_multiplier=1.0, steps=1, mechanism="skellam", unit=demand.unit)
     if demand.unit == "party":
         return one
@@ -65,13 +65,13 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
 
 
 def p_cluster_lost(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
-    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    """Return P(a given cluster, one of the smallest, is lost to its own dropouts)."""
     smallest = min(clustering.cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
     return freezing.p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
 
 
 def p_round_loses(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
-    """P(a round loses any cluster of its R assignments to dropouts)."""
+    """Return P(a round loses any cluster of its R assignments to dropouts)."""
     return freezing.p_any_lost(
         shape.units(demand.parties),
         shape.units_per_cluster,
@@ -82,7 +82,7 @@ def p_round_loses(demand: PlanRequest, shape: Shape, min_survivors: int) -> floa
 
 
 def freezes(demand: PlanRequest, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
-    """So many simulated freezes; its ``taken`` is of units."""
+    """Simulate ``trials`` freezes; ``taken`` of the result counts units."""
     return freezing.sample_freezes(
         shape.units(demand.parties),
         shape.units_per_cluster,
@@ -94,7 +94,7 @@ def freezes(demand: PlanRequest, shape: Shape, min_survivors: int, trials: int) 
 
 
 def p_unit_lost(demand: PlanRequest, shape: Shape) -> float:
-    """P(any member of an atom drops out), which takes the atom along."""
+    """Return P(any member of an atom drops out), which loses the whole atom."""
     return 1 - (1 - demand.dropout) ** shape.atoms
 
 

@@ -1,4 +1,4 @@
-"""Relaxing of demands where no design keeps them all: which one, and how far."""
+"""Relaxation of demands that no design meets: which one, and by how much."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from securefl.lab.planning.noise import p_round_loses
 Soft = Literal["lost", "risk", "clean", "k", "case"]
 _SOFT: Final[tuple[Soft, ...]] = ("lost", "risk", "clean", "k", "case")
 _FREE: Final[Mapping[Soft, float]] = {"lost": 1.0, "risk": 1.0, "clean": 1e-9, "k": 2, "case": 0}
-"""What asks for next to nothing. Of ``case``, 0 is the average one and 1 the worst one."""
+"""Values that demand almost nothing. For ``case``, 0 is the average one and 1 the worst one."""
 _CONCERNS: Final[Mapping[Soft, str]] = {
     "lost": "rounds that lose a cluster to dropouts",
     "risk": "parties with more colluders than f",
@@ -25,9 +25,9 @@ _CONCERNS: Final[Mapping[Soft, str]] = {
 
 
 def unkept(demand: PlanRequest) -> ConfigError:
-    """The refusal of demands that no design keeps: the first that alone stands in the way, and the others.
+    """Return the refusal of unmet demands: the first that alone is in the way, and the others.
 
-    Where relaxing one is not enough, two or three are named together.
+    If relaxing one is not enough, two or three are named together.
     """
     for count in (1, 2, 3):
         found = [values for soft in combinations(_SOFT, count) if (values := _mildest_values(demand, soft))]
@@ -77,7 +77,7 @@ def _with(demand: PlanRequest, name: Soft, value: float) -> PlanRequest:
 
 
 def _mildest_values(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
-    """The mildest values of these demands that some design keeps together with the rest; None: none does."""
+    """Return the mildest values of these demands that some design meets with the rest; None: no design."""
     free = demand
     for name in soft:
         free = _with(free, name, _FREE[name])
@@ -92,7 +92,7 @@ def _mildest_values(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, f
 
 
 def _best(demand: PlanRequest, name: Soft) -> float | None:
-    """The mildest value of one demand that the others leave room for."""
+    """Return the mildest value of one demand that the others permit."""
     match name:
         case "case":
             return 0.0 if _feasible(demand) else None
@@ -112,7 +112,7 @@ def _feasible(demand: PlanRequest) -> bool:
 
 
 def _workable(demand: PlanRequest) -> Iterator[design.Shape]:
-    """Shapes for which some rule does what is demanded."""
+    """Yield shapes for which some rule meets the demands."""
     for shape in design.shapes(demand):
         clusters = len(shape.sizes(demand.parties))
         if any(
@@ -122,7 +122,7 @@ def _workable(demand: PlanRequest) -> Iterator[design.Shape]:
 
 
 def _lost(demand: PlanRequest, shape: design.Shape, f: int) -> float:
-    """P(a round loses a cluster) with as few survivors as may be; infinite where they are too many."""
+    """Return P(a round loses a cluster) with the fewest survivors; infinite if too many are required."""
     fewest = candidates.fewest_survivors(demand, shape, f)
     if fewest > shape.size or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return math.inf
@@ -149,7 +149,7 @@ def _chances(demand: PlanRequest) -> Iterator[float]:
 
 
 def _down(value: float) -> float:
-    """Round to three digits, towards minus infinity; negative numbers so become larger in magnitude."""
+    """Round to three digits, towards minus infinity; negative numbers thus grow in magnitude."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)

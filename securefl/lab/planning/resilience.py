@@ -1,4 +1,4 @@
-"""Resilience of clusters: how many Byzantine parties spoil, and odds of more colluders than reckoned."""
+"""Resilience of clusters: number of spoiled ones, and probability of more colluders than f."""
 
 import functools
 import math
@@ -13,9 +13,9 @@ _NEGLIGIBLE = 1e-12
 
 
 def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
-    """P(a rule that withstands so many spoiled clusters gets by in all assignments of a round).
+    """Return P(no assignment of a round has more than ``withstood`` spoiled clusters).
 
-    In the worst case the Byzantine parties are all apart, and it is 0 or 1.
+    In the worst case all Byzantine parties are in separate clusters, and it is 0 or 1.
     """
     if demand.case == "worst" or not demand.liars:
         return float(demand.liars <= withstood)
@@ -32,9 +32,9 @@ def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
 
 
 def spoiled_clusters(demand: PlanRequest, shape: Shape) -> int:
-    """The fewest spoiled clusters that a rule must withstand for :func:`p_clean` to be what is demanded.
+    """Return the fewest spoiled clusters that a rule must withstand to reach the demanded :func:`p_clean`.
 
-    All of them, where nothing less is enough.
+    Return all clusters if no smaller number is enough.
     """
     if demand.case == "worst":
         return demand.liars
@@ -51,7 +51,7 @@ def _withstands(parties: int, byzantine: int, size: int, withstood: int, reclust
 def _withstands_in_atoms(
     atoms: int, units: int, byzantine: int, per_cluster: int, withstood: int, reclusterings: int
 ) -> float:
-    """As above, where the R assignments have the atoms in common: by the number of atoms with liars."""
+    """Return :func:`p_clean` for R assignments with common atoms, by the number of spoiled atoms."""
     clusters = cluster_sizes(units, per_cluster)
     return math.fsum(
         chance * odds.touched_at_most(clusters, spoiled, withstood) ** reclusterings
@@ -62,10 +62,9 @@ def _withstands_in_atoms(
 
 @functools.lru_cache(maxsize=256)
 def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
-    """P(so many atoms have any of the Byzantine parties), by number: exact, as all atoms are alike.
+    """Return the probabilities of each number of atoms with Byzantine members: exact, as all atoms are alike.
 
-    Parties take seats one after the other; the next one finds itself in a spoiled atom with the probability
-    of the seats that are left in those.
+    Parties take seats in turn; the next one is in a spoiled atom with the share of free seats in those.
     """
     law = [1.0]
     for seated in range(byzantine):
@@ -77,12 +76,12 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
 
 
 def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = False) -> float:
-    """P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
+    """Return P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
-    By the game that the header is reckoned with (:mod:`securefl.methods.clustering.game`): against an active
-    server at the presence that suits it best, in all draws that it can have. A curious one has what chance
-    gives: among everybody, or where noise is ``shared`` among however few parties a round goes on with. With
-    atoms, which are the same in all openings, it is less.
+    The game is that of the header (:mod:`securefl.methods.clustering.game`): an active server chooses the
+    best presence, in all of its draws. A curious one has random clusters: of all parties, or, if noise is
+    ``shared``, of the fewest parties of a round. Atoms, which are the same in all openings, lower the
+    probability.
     """
     active, largest = demand.server == "active", max(shape.sizes(demand.parties))
     game = Game(
@@ -90,7 +89,8 @@ def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = Fals
         participants=demand.parties,
         colluders=demand.colluders,
         size=shape.size,
-        # Against an active server as many as two groups of the threshold still share more than f of.
+        # Against an active server, the size up to which two groups of the threshold share more than f
+        # members.
         largest=2 * scenario.majority_of(largest, f) - f - 1 if active else largest,
         server=demand.server,
         openings=demand.rounds * shape.reclusterings,
@@ -99,15 +99,15 @@ def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = Fals
 
 
 def colluders_together(demand: PlanRequest, shape: Shape, f: int) -> int:
-    """Colluders in a combination of sums by the planned scenario.
+    """Return the colluders in a combination of sums by the planned scenario.
 
-    As :func:`securefl.methods.clustering.leakage_colluders` counts them.
+    See :func:`securefl.methods.clustering.leakage_colluders`.
     """
     return demand.colluders if shape.openings > 1 and shape.atoms == 1 else f
 
 
 def colluders_per_cluster(demand: PlanRequest, shape: Shape, *, shared: bool = False) -> int:
-    """f: the fewest colluders to reckon with, so that :func:`p_exceeded` is what is demanded at most."""
+    """Return f: the fewest colluders per cluster for which :func:`p_exceeded` meets the demand."""
     return bisect_left(
         range(demand.colluders),
         x=True,

@@ -1,4 +1,4 @@
-"""Rows of a plan: predicted figures of a design, and the demands that it keeps."""
+"""Rows of a plan: predicted figures of a design, and the demands that it meets."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -17,11 +17,11 @@ from securefl.methods import attacks, clustering, feasibility, privacy, robust
 
 
 def sampling_variance(demand: PlanRequest, design: Design) -> float:
-    """Variance of the aggregate around the honest mean, over that of one honest update.
+    """Return the variance of the aggregate around the honest mean, over that of one honest update.
 
-    SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters whatever they
-    contain: (n - q - b m) / (R (n - q - 1) b m). It is a figure to compare plans by: a rule that looks at the
-    clusters picks otherwise, and the medians, which have b = 1 here, do better on average.
+    SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters independently of
+    their content: (n - q - b m) / (R (n - q - 1) b m). It only compares plans: rules that look at the
+    clusters pick otherwise, and the medians, which have b = 1 here, do better on average.
     """
     clusters, benign = demand.parties // design.shape.size, demand.parties - demand.liars
     kept = kept_of(design.rule, clusters)
@@ -37,11 +37,11 @@ def sampling_variance(demand: PlanRequest, design: Design) -> float:
 
 
 def noise_deviation(demand: PlanRequest, design: Design, multiplier: float) -> float:
-    """Standard deviation of the noise in a coordinate of the aggregate, over the sensitivity of one update.
+    """Return the standard deviation of a coordinate's noise in the aggregate, over one update's sensitivity.
 
-    Of b picked clusters of m members without dropouts, in which each member's noise has multiplier^2 / h of
-    variance left (dropout-exact: / (m - f), whatever h is). Noise that is added once averages over
-    reclusterings down to that of the mean of all parties, at best.
+    For b picked clusters of m members without dropouts, in which each member's noise has multiplier^2 / h of
+    variance left (dropout-exact: / (m - f), for any h). Noise added once averages over reclusterings down to
+    that of the mean of all parties, at best.
     """
     clusters, m = demand.parties // design.shape.size, design.shape.size
     picked = kept_of(design.rule, clusters) * m
@@ -55,23 +55,23 @@ def noise_deviation(demand: PlanRequest, design: Design, multiplier: float) -> f
 
 _PER_SUM = 2.0e-3
 _PER_MEMBER = 6.5e-4
-"""Two X25519 agreements, two verifications, two boxes, shares and their digests."""
+"""Seconds per member: two X25519 agreements, two verifications, two boxes, shares and their digests."""
 _PER_MASK_BYTE = 0.45e-9
-"""AES-256-CTR and one addition in the ring, for each member."""
+"""Seconds per byte and member: AES-256-CTR and one addition in the ring."""
 _PER_BYTE = 3.5e-9
-"""SHA-256 of what is signed, and copies."""
+"""Seconds per signed byte: SHA-256 and copies."""
 _PER_ENCODED = 25e-9
-"""Clip, rounding and ring, for each coordinate of an update."""
+"""Seconds per coordinate of an update: clip, rounding and ring."""
 _PER_NOISE = 35e-9
-"""One draw of noise."""
+"""Seconds of one draw of noise."""
 _PER_SIGNATURE = 1.7e-4
-"""A relayed statement of another party: verified and decoded."""
+"""Seconds to verify and decode a relayed statement of another party."""
 _PER_OPENED_BYTE = 2.5e-9
-"""Of the vectors in a proof of an opening: taken, hashed, unmasked and added up."""
+"""Seconds per byte of the vectors in a proof of an opening: received, hashed, unmasked and added up."""
 _PER_STEPPED = 90e-9
-"""Optimiser and digests, for each parameter, where a step is repeated."""
+"""Seconds per parameter of a repeated step: optimiser and digests."""
 _PER_STEPPED_SUM = 20e-9
-"""Taken, opened, hashed, decoded and judged by the median, for each coordinate of each sum."""
+"""Seconds per coordinate of each sum of a repeated step: receive, open, hash, decode, median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +79,26 @@ class Burden:
     """Factors of a round's cost besides its shape."""
 
     parties: int
-    """N: as many hellos and nonces are verified."""
+    """Parties N: as many hellos and nonces are verified."""
     parameters: int
-    """d."""
+    """Parameters d."""
     word: int
     """Bytes of a ring element: 4 or 8."""
     signatures: int
-    """Of a certificate; 0 without."""
+    """Signatures of a certificate; 0 without certificates."""
     noisy: int
     """Draws of noise for each coordinate of an update."""
     attests: int = 0
-    """Relayed with an announcement; 0 where rounds are not verified."""
+    """Attests relayed with an announcement; 0 for unverified rounds."""
 
 
 def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
-    """Of one party in one round in which nobody drops out.
+    """Return the CPU seconds of one party in one round without dropouts.
 
     Args:
         shape: of the round.
         members: of its clusters.
-        burden: the rest.
+        burden: the other factors.
     """
     vector = burden.parameters * burden.word
     sums = _PER_SUM + members * (_PER_MEMBER + vector * _PER_MASK_BYTE) + vector * _PER_BYTE
@@ -112,18 +112,18 @@ class VerifierCpu:
     """CPU seconds of a verifier, on top of :func:`cpu_seconds`; fitted to ``bench verified``."""
 
     opening: float
-    """To take and repeat the opening of one cluster."""
+    """Seconds to receive and repeat the opening of one cluster."""
     step: float
-    """To take and repeat the step, by the median; rules that measure distances take longer."""
+    """Seconds to receive and repeat the step, by the median; rules that measure distances take longer."""
 
 
 def verifier_seconds(members: int, sums: int, burden: Burden) -> VerifierCpu:
-    """Return what verifiers of one round without dropouts compute.
+    """Return the CPU seconds of verifiers in one round without dropouts.
 
     Args:
         members: of the cluster.
         sums: of the round.
-        burden: the rest.
+        burden: the other factors.
     """
     vector = burden.parameters * burden.word
     opening = members * (2 * _PER_SIGNATURE + vector * _PER_OPENED_BYTE)
@@ -131,26 +131,26 @@ def verifier_seconds(members: int, sums: int, burden: Burden) -> VerifierCpu:
 
 
 FREEZES = 2_000
-"""Simulated for a cascade: standard error below 1.1 percentage points."""
+"""Simulated freezes for a cascade: standard error below 1.1 percentage points."""
 DRAWS = 1
-"""Clusters that the ledger looks at."""
+"""Drawn clusterings for the ledger."""
 _RUN = "run-00000000"
 _RARE = 1e-5
-"""A cascade presupposes a lost cluster: where that is rarer, nothing is simulated."""
+"""Probability of a lost cluster below which no cascade is simulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of a plan. Probabilities are of a round unless they say otherwise."""
+    """One row of a plan. Probabilities are per round unless stated otherwise."""
 
     design: Design
     clusters: int
-    """C."""
+    """Clusters C."""
     ring_bits: Literal[32, 64]
     withstood: int
     """Spoiled clusters that the rule withstands."""
     p_clean: float
-    """P(it gets by in all reclusterings of a round)."""
+    """P(the rule withstands the spoiled clusters in all reclusterings of a round)."""
     p_aborted: float
     """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
     p_lost: float
@@ -160,50 +160,50 @@ class Row:
     p_alone: float
     """P(all cluster mates of a given party collude in some opening of the run)."""
     p_exceeded: float
-    """P(more than f of them do); with shared noise however few parties a round goes on with."""
+    """P(more than f of them do); with shared noise, for the fewest parties of a round."""
     enough: int | None
-    """R*: reclusterings of one update that expose everybody (or the sum of each atom), as a rule."""
+    """R*: reclusterings of one update that typically expose all parties (or the sum of each atom)."""
     dimensions: int
-    """Left of what no sum shows; as many colluders end it."""
+    """Dimension that no sum shows; as many colluders remove it."""
     exposed: float | None = None
-    """Parties that the server and q random colluders expose, from the ledger; None: not looked at."""
+    """Parties that the server and q random colluders expose, from the ledger; None: not computed."""
     admitted: float | None = None
-    """Reclusterings of R that parties open; None: not looked at."""
+    """Reclusterings of R that parties open; None: not computed."""
     leverage: float
-    """Mean over the parties, without colluders."""
+    """Mean leverage over the parties, without colluders."""
     highest: float | None = None
-    """Of any party, with q random colluders, from the ledger; None: not looked at."""
+    """Largest leverage of any party, with q random colluders, from the ledger; None: not computed."""
     multiplier: float
     """Noise in an opened sum that the adversary does not know, over the sensitivity; 0 without privacy."""
     noise: float
     """Standard deviation of the aggregate's noise, over the sensitivity."""
     variance: float
-    """Of the aggregate around the honest mean, over that of one update."""
+    """Variance of the aggregate around the honest mean, over that of one update."""
     traffic: PlannedTraffic
-    """Of one party and round, without what it verifies."""
+    """Traffic of one party and round, without verification."""
     verifiers: VerifierTraffic | None
-    """On top of that, of those who repeat the round; None where nobody does."""
+    """Additional traffic of the verifiers of a round; None for unverified rounds."""
     crypten: Mapping[frames.SumKind, PlannedTraffic]
-    """The same with CrypTen's sums, plain and validated, where the row's settings go with them."""
+    """The same with CrypTen's sums, plain and validated, if the row's settings permit them."""
     cpu: float
-    """Seconds of one party and round, without training and what it verifies."""
+    """Seconds of one party and round, without training and verification."""
     verifier_cpu: VerifierCpu | None
     committee: int
-    """Parties that repeat the step; 0 where nobody does."""
+    """Parties that repeat the step; 0 for unverified rounds."""
 
     @property
     def bytes(self) -> int:
-        """Of one party and round on average, both ways, what it verifies included."""
+        """Mean bytes of one party and round, both ways, verification included."""
         return self.traffic.total + (0 if self.verifiers is None else self.verifiers.mean.total)
 
     @property
     def share(self) -> float:
-        """Noise multiplier of what one party adds."""
+        """Noise multiplier of one party's share of the noise."""
         return self.multiplier / math.sqrt(self.design.sharers)
 
 
 def predict(demand: PlanRequest, design: Design, data: str) -> Row:
-    """The row of a design, without what takes a simulation or the ledger.
+    """Return the row of a design, without the results of simulation and ledger.
 
     Raises:
         ConfigError: the loader refuses the row's scenario.
@@ -264,7 +264,7 @@ def predict(demand: PlanRequest, design: Design, data: str) -> Row:
 def _with_crypten(
     cohort: frames.Cohort, design: Design, *, smallest: int
 ) -> Iterator[tuple[frames.SumKind, PlannedTraffic]]:
-    """A party's traffic if only the kind of the sums is another one."""
+    """Yield a party's traffic for other kinds of sums."""
     if design.min_survivors < 2:
         return
     yield "crypten", traffic(replace(cohort, kind="crypten"))
@@ -279,7 +279,7 @@ def _with_crypten(
 
 
 def looked_at(demand: PlanRequest, row: Row) -> Row:
-    """The row with what takes a simulation of freezes and the ledger on drawn clusters."""
+    """Return the row with the results of simulated freezes and of the ledger on drawn clusters."""
     shape, n = row.design.shape, demand.parties
     cascade = 0.0
     if shape.reclusterings > 1 and row.p_lost > _RARE:
@@ -297,10 +297,10 @@ def looked_at(demand: PlanRequest, row: Row) -> Row:
 
 
 def is_open(row: Row) -> bool:
-    """Whether parties open all of its reclusterings, to colluders' no gain, as far as the ledger has looked.
+    """Return True if parties open all of its reclusterings without gain to colluders, by the ledger so far.
 
-    In one opening, and with atoms, colluders expose somebody only if they are all of its mates: a chance
-    that ``p_exceeded`` bounds.
+    In one opening, and with atoms, colluders expose a party only if they are all of its mates; ``p_exceeded``
+    bounds that probability.
     """
     shape = row.design.shape
     if shape.openings > 1 and shape.atoms == 1 and row.exposed:

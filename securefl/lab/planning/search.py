@@ -1,4 +1,4 @@
-"""Search for the rows worth showing of a plan, or for the demands to relax."""
+"""Search for the best rows of a plan, or for the demands to relax."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,15 +11,15 @@ from securefl.lab.planning.relaxing import unkept
 from securefl.lab.planning.row import Row, is_open, looked_at, predict
 
 _RARE = 1e-6
-"""Probabilities below it count as none."""
+"""Probability below which an event counts as impossible."""
 _CLASS = 1.05
-"""Costs that differ by less may count as equal, so that a front has no dozens of near copies."""
+"""Ratio of costs that may count as equal, so that a front has few near copies."""
 
 
 def front(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The Pareto set, in order of bytes: rows of which no other is as good in all respects and better in one.
+    """Return the Pareto set by bytes: no other row is as good in all :func:`merits` and better in one.
 
-    Respects are those of :func:`merits`. Of rows that are alike in all of them the first one stays.
+    Of rows with equal merits the first one stays.
     """
     kept: list[tuple[tuple[int, ...], Row]] = []
     for row in rows:
@@ -32,10 +32,10 @@ def front(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def merits(row: Row) -> tuple[int, ...]:
-    """The merits compared, the smaller the better, in classes: half decades of probabilities, 5 % of costs.
+    """Return the merits compared, smaller is better, in classes: half decades of probabilities, 5 % of costs.
 
-    Failure of the rule; a lost cluster; a party among more colluders than reckoned; leverage;
-    sums over which rounds may go together (none with atoms); bytes; local works; sampling variance; noise.
+    Failure of the rule; a lost cluster; a party among more colluders than f; leverage; sums over which rounds
+    may go together (none with atoms); bytes; local works; sampling variance; noise.
     """
     return (
         _chance(1 - row.p_clean),
@@ -51,10 +51,10 @@ def merits(row: Row) -> tuple[int, ...]:
 
 
 def recommend(rows: Iterable[Row]) -> Row:
-    """The row with the least product of bytes, local works and error for each round that loses no cluster.
+    """Return the row with the least product of bytes, local works and error per round without a lost cluster.
 
     The error is the variance of the aggregate (with 1 / N, that of the best possible one) times that of its
-    noise. All rows keep the demands; of equals it is the first.
+    noise. All rows meet the demands; of equals the first one wins.
     """
     return min(rows, key=_price)
 
@@ -79,7 +79,7 @@ def _cost(amount: float) -> int:
 
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it, and of how much."""
+"""Callback with the current step, its progress, and its total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,21 @@ class Plan:
     rows: tuple[Row, ...]
     """The Pareto set, by bytes."""
     considered: int
-    """Designs that keep the demands."""
+    """Number of designs that meet the demands."""
     chosen: int
-    """Place in ``rows`` of the one that is recommended."""
+    """Index in ``rows`` of the recommended row."""
 
 
 def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _done, _all: None) -> Plan:
     """Find the Pareto set.
 
     Args:
-        demand: what is asked.
+        demand: the requested plan.
         data: of the scenario, as :func:`securefl.lab.planning.drafting.data_shape` takes it.
-        progress: told of the steps.
+        progress: called at each step.
 
     Raises:
-        ConfigError: the demands contradict each other, or themselves: what to relax.
+        ConfigError: the demands contradict each other, or themselves; it names the demands to relax.
     """
     check_demand(demand)
     rows = _predict_rows(demand, data, progress)
@@ -126,7 +126,7 @@ def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _don
             progress("ledger and freezes", done, len(fresh))
             known[row.design] = looked_at(demand, row)
         rows = [known.get(row.design, row) for row in rows]
-        # Parties would not open all of these: they are no plans, and others come to the front.
+        # Parties would not open all of these: they are no plans, and others join the front.
         rows = [row for row in rows if is_open(row)]
 
 
@@ -142,5 +142,5 @@ def _predict_rows(demand: PlanRequest, data: str, progress: Progress) -> list[Ro
             refusal = error
     if refusal is not None and not rows:
         raise refusal
-    # Odds of shared noise are those of the worst presence, to which candidates only come close.
+    # Candidates only approximate the probabilities of shared noise, which are those of the worst presence.
     return [row for row in rows if row.p_exceeded <= demand.risk]

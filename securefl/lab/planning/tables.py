@@ -1,4 +1,4 @@
-"""A plan as tables for people and as plain values for JSON."""
+"""Plan as readable tables and as plain values for JSON."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ from securefl.methods import facts, privacy
 from securefl.runtime.report import count_of, size
 
 _FINE = 1e-3
-"""Probabilities nearer to 0 or 1 are written as powers of ten."""
+"""Distance from 0 or 1 below which probabilities are written as powers of ten."""
 _KINDS: Final[Mapping[SumKind, str]] = {
     "masking": "masking",
     "crypten": "CrypTen",
@@ -28,24 +28,24 @@ _NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
 
 
 def tables(plan: Plan, chosen: int) -> tuple[Table, Table]:
-    """Settings and their consequences; rows are numbered from 1, the chosen one (from 0) has a star."""
+    """Return settings and their consequences; rows count from 1, the chosen one (from 0) has a star."""
     return _settings(plan, chosen), _predictions(plan, chosen)
 
 
 def as_values(plan: Plan, chosen: int) -> dict[str, Any]:
-    """The plan as plain values; field names are those of the dataclasses of :mod:`securefl.lab.planning`."""
+    """Return the plan as plain values, named as the fields of :mod:`securefl.lab.planning`'s dataclasses."""
     values: dict[str, Any] = msgspec.to_builtins(plan)
     return values | {"chosen": chosen, "recommended": plan.chosen}
 
 
 def rule_of(row: Row) -> str:
-    """The rule and how many spoiled clusters it withstands."""
+    """Return the rule and the number of spoiled clusters that it withstands."""
     tag = str(type(row.design.rule).__struct_config__.tag)
     return f"{tag} {row.withstood}" if row.withstood else tag
 
 
 def noise_of(row: Row) -> str:
-    """The parties whose noise counts, and whether sums of one round share it."""
+    """Return the parties whose noise counts, and whether sums of one round share it."""
     if row.design.noise is None:
         return "none"
     when = "once" if row.design.shape.openings > 1 else "fresh"
@@ -53,7 +53,7 @@ def noise_of(row: Row) -> str:
 
 
 def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
-    """Yield what the search found for a row: losses, exposure, noise, prices. The header has all else."""
+    """Yield the search's results for a row that the header lacks: losses, exposure, noise, costs."""
     design, shape = row.design, row.design.shape
     yield (
         f"dropouts at {text.percent(demand.dropout)}: a given cluster is lost with probability"
@@ -94,7 +94,7 @@ def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
 
 
 def _verification(row: Row) -> Iterator[str]:
-    """Yield the price of verification; nothing without."""
+    """Yield the cost of verification, if any."""
     if row.verifiers is None or row.verifier_cpu is None:
         return
     opening, step, cpu = row.verifiers.opening, row.verifiers.step, row.verifier_cpu

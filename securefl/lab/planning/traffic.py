@@ -1,8 +1,8 @@
-"""Bytes of a party's frames in one round, from messages of the real types, encoded and framed as they travel.
+"""Bytes of a party's frames in one round, from real messages, encoded and framed as sent.
 
-Nothing is estimated: lengths do not depend on contents. What may differ in a run is the length of numbers in
-headers (rounds above 127, sequence numbers), shorter boxes for the last members of some clusters, and what
-faults add: retries, dropouts, smaller frames for some brokers.
+Lengths do not depend on contents, so that nothing is estimated. A run may differ in the length of numbers in
+headers (rounds above 127, sequence numbers), in shorter boxes for the last members of some clusters, and by
+faults: retries, dropouts, smaller frames for some brokers.
 """
 
 import functools
@@ -22,7 +22,7 @@ _HELD, _NONCE = messages.Held(lists=_HASH, shares=_HASH), messages.SketchNonce(n
 
 
 def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that a member sends in its instance, with the bytes of their frames."""
+    """Yield the messages that a member sends in its instance: kind and bytes of their frames."""
     yield frames.up(_ADVERT)
     if cohort.kind == "validated":
         yield from _up(frames, _shares(cohort))
@@ -35,7 +35,7 @@ def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 
 
 def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that the server sends to one member, but for what all parties get."""
+    """Yield the messages that the server sends to one member alone."""
     m, to = cohort.members, cohort.party
     yield frames.down(to, messages.KeyList(adverts=(frames.signed_size(_ADVERT),) * m))
     if cohort.kind == "validated":
@@ -49,7 +49,7 @@ def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 
 
 def seed_released(cohort: Cohort, reclustering: int) -> messages.InstanceSeed:
-    """A member's release for one instance."""
+    """Return a member's release for one instance."""
     return messages.InstanceSeed(
         reclustering=reclustering, cluster=cohort.clusters // 2, attempt=0, seed=_HASH
     )
@@ -70,14 +70,14 @@ def _down(
 
 
 def _shares(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
-    """A member's shares of its update: boxes without contents, bytes of these, and how many of them."""
+    """Yield a member's shares of its update: boxes without contents, their bytes, and their number."""
     message = messages.PeerBox(peer=cohort.members // 2, number=secure_sum.SHARE_NUMBER, box=b"")
     yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(), _WORD * cohort.parameters), 1
     yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(seed=_HASH)), cohort.members - 2
 
 
 def _exchanges(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
-    """The same of all its checks: one of each other member, with all but that one and itself."""
+    """Yield the same for all its checks: one of each other member, with all but that one and itself."""
     m = cohort.members
     message = messages.PeerBox(peer=m // 2, number=m // 2 * secure_sum.CHECK_NUMBERS, box=b"")
     requests = secure_sum.requests_of(m - 1, cohort.projections)
@@ -98,7 +98,7 @@ def _dealt(cohort: Cohort) -> messages.Dealt:
 
 
 def _deals(members: int, correction: int) -> messages.Deals:
-    """One member's triples of all checks; it is the first evaluator in one of them."""
+    """Return one member's triples of all checks; it is the first evaluator in one of them."""
     first = messages.OwnerDeal(owner=0, seed=_HASH, correction=bytes(correction))
     rest = messages.OwnerDeal(owner=0, seed=_HASH, correction=b"")
     return messages.Deals(checks=(first, *(rest,) * (members - 2)))
@@ -120,19 +120,19 @@ class PlannedTraffic:
 
     @property
     def total(self) -> int:
-        """Both directions."""
+        """Total of both directions."""
         return self.sent + self.received
 
 
 @functools.lru_cache(maxsize=4096)
 def traffic(cohort: Cohort) -> PlannedTraffic:
-    """One party's frames of one round without faults."""
+    """Return one party's frames of one round without faults."""
     sent = sum(size for _, size in party_says(cohort))
     return PlannedTraffic(sent, sum(size for _, size in server_says(cohort)))
 
 
 def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that a party sends in one round, with the bytes of their frames."""
+    """Yield the messages that a party sends in one round: kind and bytes of their frames."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     yield whole.up(_hello(cohort))
     yield whole.up(_reveal(cohort))
@@ -150,7 +150,7 @@ def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 
 def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that the server sends to a party, or to all, in one round."""
+    """Yield the messages that the server sends to one party, or to all, in one round."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     n, m = cohort.parties, cohort.members
     yield whole.down(EVERYONE, messages.ModelAnnounce(params=b""), cohort.parameters * 4)
@@ -169,19 +169,19 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
         yield frames.down(cohort.party, messages.BoxList(boxes=tuple((index, box) for index in range(1, m))))
     yield whole.down(cohort.party, _freeze(cohort, instances))
     if cohort.quorum is not None:
-        # The server relays all endorsements that it has, and it waits for everybody.
+        # The server waits for all parties, and relays all of their endorsements.
         yield whole.down(EVERYONE, messages.Certificate(endorsements=(whole.signed_size(_ENDORSE),) * n))
 
 
 def receipt_of(cohort: Cohort) -> messages.Receipt:
-    """A member's receipt; where rounds are verified it states the vector, too."""
+    """Return a member's receipt, which states the vector too in verified rounds."""
     if cohort.verifiers is None:
         return messages.Receipt(lists_digest=_HASH)
     return messages.VectorReceipt(lists_digest=_HASH, input_digest=_HASH)
 
 
 def claim_of(cohort: Cohort) -> messages.RoundClaim:
-    """What the server says that a round came to."""
+    """Return the server's claim about the result of a round."""
     sums = (_HASH,) * cohort.sums
     return messages.RoundClaim(
         round=cohort.round, previous=_HASH, statement=_HASH, sums=sums, state=_HASH, model=_HASH
@@ -235,7 +235,7 @@ def _hello(cohort: Cohort) -> messages.Hello:
 
 
 def advert_of(cohort: Cohort) -> messages.KeyAdvert:
-    """A member's advert, whatever the kind of its sum."""
+    """Return a member's advert, for any kind of sum."""
     if cohort.kind != "masking":
         return _ADVERT
     return messages.KeyAdvert(
@@ -248,7 +248,7 @@ def advert_of(cohort: Cohort) -> messages.KeyAdvert:
 
 
 def _box_sizes(cohort: Cohort) -> list[int]:
-    """Bytes of a box, by holder: paths in the tree of shares differ in length."""
+    """Return the bytes of a box by holder: paths in the tree of shares differ in length."""
     return [
         crypto.OVERHEAD
         + len(
@@ -264,7 +264,7 @@ def _box_sizes(cohort: Cohort) -> list[int]:
 
 def _boxes(cohort: Cohort) -> messages.ShareBoxes:
     digests = (_HASH,) * (2 + cohort.components)
-    # All but the own one: without the last, whose box may be shorter, this is what most members send.
+    # Boxes for all other members: leaving out the last, possibly shorter one gives the size of most messages.
     boxes = tuple((holder, bytes(size)) for holder, size in enumerate(_box_sizes(cohort)[:-1]))
     return messages.ShareBoxes(boxes=boxes, share_digests=(digests,) * cohort.members)
 

@@ -1,4 +1,4 @@
-"""Bytes that verifiers of a round send and get, on top of what every party does (ADR 0044)."""
+"""Additional bytes that verifiers of a round send and receive (ADR 0044)."""
 
 import functools
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ class VerifierTraffic:
     """Bytes of frames, beyond those of a party that verifies nothing."""
 
     opening: traffic.PlannedTraffic
-    """Of a party that repeats the opening of one cluster."""
+    """Bytes of a party that repeats the opening of one cluster."""
     step: traffic.PlannedTraffic
-    """Of a member of the committee."""
+    """Bytes of a member of the committee."""
     mean: traffic.PlannedTraffic
-    """Of all parties, on average."""
+    """Mean bytes over all parties."""
     server: int
-    """That the server sends to all verifiers in a round."""
+    """Bytes that the server sends to all verifiers in a round."""
 
 
 @functools.lru_cache(maxsize=4096)
 def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
-    """Return the bytes of one round without faults; None where nobody verifies."""
+    """Return the bytes of one round without faults; None for unverified rounds."""
     verifiers = cohort.verifiers
     if verifiers is None:
         return None
@@ -55,7 +55,7 @@ def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
 
 
 def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
-    """Return who repeats a round of a scenario with clusters of so many members; None where nobody does."""
+    """Return the verifiers of a scenario's round with clusters of ``members``; None for unverified rounds."""
     if not scenario.secure_sum.verified:
         return None
     return Verifiers(
@@ -66,12 +66,12 @@ def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
 
 
 def verifier_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that a party sends for each opening, or step, that it repeats."""
+    """Yield the messages that a party sends for each opening, or step, that it repeats."""
     yield Frames(cohort).up(messages.Attest(root=_HASH))
 
 
 def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that the server sends to one that repeats the opening of its cluster."""
+    """Yield the messages that the server sends to a party that repeats the opening of its cluster."""
     frames, m = Frames(cohort, 0), cohort.members
     secrets = tuple((index, _HASH) for index in range(m))
     opened = messages.Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
@@ -87,7 +87,7 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Kinds of messages that the server sends to a member of the committee."""
+    """Yield the messages that the server sends to a member of the committee."""
     empty = messages.Step(moments=b"", totals=(), sums=b"", model=b"")
     moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)

@@ -1,6 +1,6 @@
-"""Empty figures, and their files: what all plots share.
+"""Empty figures and their files, shared by all plots.
 
-Nothing is imported before a figure is wanted: matplotlib is an optional extra, and takes long to load.
+Matplotlib, an optional extra that loads slowly, is imported with the first figure.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E
 
 
 def picture_format(path: Path) -> Format:
-    """The format that a file's name ends in.
+    """Return the picture format of a file's suffix.
 
     Raises:
-        ConfigError: none that pictures are written in.
+        ConfigError: the suffix is not that of a picture format.
     """
     ending = path.suffix.removeprefix(".")
     for kind in get_args(Format):
@@ -38,12 +38,12 @@ def picture_format(path: Path) -> Format:
 
 
 def has_matplotlib() -> bool:
-    """Whether the optional extra is installed."""
+    """Return True if the optional extra is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def need_matplotlib() -> None:
-    """Refuse to begin what would end in a plot that cannot be drawn.
+    """Refuse work that would end in a plot if matplotlib is missing.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -55,7 +55,7 @@ def need_matplotlib() -> None:
 
 
 def blank(width: float, height: float) -> Figure:
-    """Return a figure of so many inches with nothing on it, without a window.
+    """Return an empty figure of this size in inches, without a window.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -74,7 +74,7 @@ def blank(width: float, height: float) -> Figure:
 def _without_cache() -> Iterator[None]:
     """Let matplotlib load quietly for a user without a home.
 
-    Its cache is in a temporary folder then. Its warning would name another variable than ours.
+    Its cache is then in a temporary folder. Its warning would name another variable than ours.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -90,7 +90,7 @@ def render(figure: Figure, kind: Format = "png") -> bytes:
     from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
 
     file = io.BytesIO()
-    # The version of matplotlib and the time, which it would write, are none of the picture's business.
+    # Leave out matplotlib's version and the time.
     unsaid = {"png": ("Software",), "pdf": ("CreationDate", "Creator")}
     of_svg = ("Date", "Creator", "Format", "Type")
     with rc_context({"svg.hashsalt": "securefl", "svg.fonttype": "none"}):

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 _BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 _BINS: Final = 24
 _WIDTH: Final = 130
-"""Characters that fit on a line of notes."""
+"""Characters per line of notes."""
 _TITLE_WIDTH: Final = 90
 _LEFT: Final = 0.09
 _ACROSS: Final = 5
 """Small plots side by side."""
 _LEAST_SPAN: Final = 0.05
-"""Of the accuracies that a sweep shows."""
+"""Smallest range of accuracies in a sweep."""
 _LEGEND: Final = 30
 """Letters of a label that fit beside the axes of a sweep; longer ones take some of their width."""
 _SETTLED: Final = 1 / 3
-"""Of the rounds: what comes before may lie below the axis, so that the rest can be told apart."""
+"""Share of the rounds that may lie below the axis, for a better resolution of later ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: numbers by seed and round, such as accuracies in [0, 1]. A seed may have ended early."""
+    """One curve: numbers by seed and round, such as accuracies in [0, 1]. A seed may end early."""
 
     label: str
     accuracies: tuple[tuple[float, ...], ...]
     baseline: bool = False
-    """Drawn grey and broken."""
+    """True for a grey, dashed line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +47,14 @@ class Titled:
 
     title: str
     notes: tuple[str, ...] = ()
-    """Lines under the plot: what a reader must know to read it."""
+    """Lines under the plot that a reader needs."""
     warning: str = ""
-    """One line that nobody should miss."""
+    """Prominent line of warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot(Titled):
-    """The content of a plot. Of several seeds a curve is the mean, in a band of their standard deviation."""
+    """Content of a plot. With several seeds a curve is the mean, in a band of the standard deviation."""
 
     rounds: int
     lines: tuple[Line, ...]
@@ -63,33 +63,33 @@ class Plot(Titled):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap(Titled):
-    """A table of final accuracies in colours."""
+    """Table of final accuracies in colours."""
 
     row_name: str
     column_name: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
-    """By row and column, in [0, 1]; None: there is none."""
+    """Values by row and column, in [0, 1]; None: no value."""
     texts: tuple[tuple[str, ...], ...]
-    """What is written into the cells."""
+    """Texts of the cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a :class:`SweepPlot`: by column and seed, accuracies in [0, 1]; empty: there is none."""
+    """One line of a :class:`SweepPlot`: by column and seed, accuracies in [0, 1]; empty: no value."""
 
     label: str
     values: tuple[tuple[float, ...], ...]
     baseline: bool = False
-    """Drawn grey and broken."""
+    """True for a grey, dashed line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlot(Titled):
-    """Final accuracies (or what ``value_name`` says) over the choices of one axis, such as epsilon.
+    """Final accuracies (or ``value_name``) over the choices of one axis, such as epsilon.
 
-    Bars are the standard deviation over the seeds, of a sample, up and down.
+    Bars are the sample standard deviation over the seeds, up and down.
     """
 
     column_name: str
@@ -97,7 +97,7 @@ class SweepPlot(Titled):
     lines: tuple[Series, ...]
     value_name: str = "test accuracy"
     logarithmic: bool = False
-    """The axis of the values, which are positive then and of any size."""
+    """True for a logarithmic axis of positive values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ class Histograms(Titled):
 
     names: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]
-    """By party and class, in [0, 1]."""
+    """Shares by party and class, in [0, 1]."""
     overall: tuple[float, ...]
-    """By class, of all parties together."""
+    """Shares by class, of all parties together."""
 
 
 def draw(plot: Plot, kind: Format = "png") -> bytes:
@@ -186,7 +186,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         low, high = axes.get_ylim()
-        # What differs by less is hardly more than chance and shall not fill the plot.
+        # Smaller differences are hardly more than chance and must not fill the plot.
         room = max(0.0, _LEAST_SPAN - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
@@ -237,7 +237,7 @@ def draw_caps(
         title: of the picture.
         notes: lines under it.
         curves: by label, pairs (alpha, U), at least one each; U is positive.
-        chosen: the alpha that was asked for, and its U: a vertical line.
+        chosen: the requested alpha and its U: a vertical line.
         kind: of the file.
 
     Raises:
@@ -272,7 +272,7 @@ def _exactly(cap: float) -> str:
 
 
 def _plain_ticks(axes: Axes, low: float, high: float) -> None:
-    """Label values in full where they span less than a power of ten: a log scale labels few or none."""
+    """Label values in full if they span less than a power of ten: a log scale labels few or none."""
     if high >= 10 * low:
         return
     from matplotlib.ticker import MaxNLocator, NullLocator  # noqa: PLC0415 - an optional extra
@@ -286,7 +286,7 @@ def _plain_ticks(axes: Axes, low: float, high: float) -> None:
 
 
 def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind: Format = "png") -> bytes:
-    """Return a file of this kind: how many parties have how many samples (Figure 2).
+    """Return a file of this kind: a histogram of samples per party (Figure 2).
 
     Args:
         title: of the picture.
@@ -314,12 +314,12 @@ def _grid(axes: Axes) -> None:
 
 
 def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figure, Axes]:
-    """A figure with title and notes, and the axes between them.
+    """Return a figure with title and notes, and the axes between them.
 
     Args:
-        plot: whose title and notes.
+        plot: source of title and notes.
         inner: height of the axes in inches.
-        left: where the axes begin, in parts of the figure's width.
+        left: left edge of the axes, in parts of the figure's width.
         width: of the axes, in the same unit.
     """
     notes = [part for note in plot.notes for part in wrap(note, _WIDTH)]
@@ -339,7 +339,7 @@ def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figu
 
 
 def _heights(plot: Plot) -> tuple[float, float]:
-    """The range of accuracies that the plot shows: all that there are once training has begun to settle."""
+    """Return the range of accuracies to show: all of them after training has begun to settle."""
     settled = [
         accuracy
         for line in plot.lines
@@ -355,7 +355,10 @@ def _heights(plot: Plot) -> tuple[float, float]:
 def _band(
     accuracies: tuple[tuple[float, ...], ...],
 ) -> tuple[list[int], list[float], list[float], list[float]]:
-    """Rounds from 1; by round mean - deviation, mean, mean + deviation; who ended early keeps the last."""
+    """Return rounds from 1 and, by round, mean - deviation, mean, mean + deviation.
+
+    A seed that ended early keeps its last accuracy.
+    """
     longest = max(len(one) for one in accuracies)
     filled = [[*one, *[one[-1]] * (longest - len(one))] for one in accuracies]
     columns = list(zip(*filled, strict=True))

@@ -1,4 +1,4 @@
-"""A plan's rows as points: what error and which risk so many bytes buy. Draws with matplotlib."""
+"""Plot of a plan's rows as points: error and risk over bytes. Draws with matplotlib."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FLOOR: Final = 1e-6
-"""Where probabilities of nearly 0 are drawn."""
+"""Probability at which values of nearly 0 are drawn."""
 
 
 def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
@@ -21,7 +21,7 @@ def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    # Fixed places: a layout that looks at every label first takes longer than all the rest.
+    # Fixed places: an automatic layout, which inspects every label, takes longer than all the rest.
     figure = canvas.blank(11.0, 4.2)
     private = plan.demand.epsilon is not None
     error = "noise of the aggregate / sensitivity" if private else "variance of the aggregate / an update's"

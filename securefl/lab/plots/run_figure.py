@@ -1,4 +1,4 @@
-"""A run by round: what was measured of its models, and how far clusters differ."""
+"""Plot of a run by round: metrics of its models, and differences between clusters."""
 
 import math
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ _ACROSS = 2
 """Panels side by side."""
 _MOST = 1e100
 _WIDTH, _HEIGHT = 4.6, 2.5
-"""Inches of a panel."""
+"""Width and height of a panel, inches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One number by round; NaN where a round has none."""
+    """One metric by round; NaN for a round without it."""
 
     label: str
     values: tuple[float, ...]
     low: tuple[float, ...] = ()
-    """Least of a cluster by round; empty where nobody knows."""
+    """Least of a cluster by round; empty if unknown."""
     high: tuple[float, ...] = ()
     best: int | None = None
-    """The round whose model was kept."""
+    """Round whose model was kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlot:
-    """The content of a picture of one run: a panel for each trace."""
+    """Content of a picture of one run: a panel for each trace."""
 
     title: str
     rounds: tuple[int, ...]
@@ -41,15 +41,15 @@ class RunPlot:
 def run_plot(
     scenario: Scenario, records: Sequence[report.RoundRecord], wanted: Sequence[str] = ()
 ) -> RunPlot:
-    """The picture of a run: accuracy and loss where they were tested, and the numbers of its sites.
+    """Return the picture of a run: accuracy and loss of the tested rounds, and the metrics of its sites.
 
     Args:
-        scenario: that was run.
+        scenario: of the run.
         records: of its rounds, in order.
-        wanted: names of the only numbers to show; all of them when empty.
+        wanted: names of the metrics to show; empty: all.
 
     Raises:
-        ConfigError: nothing was measured, or not what is wanted.
+        ConfigError: no metrics were measured, or not the wanted ones.
     """
     columns: dict[str, dict[int, tuple[float, float, float]]] = {}
     for record in records:
@@ -85,7 +85,7 @@ def run_plot(
 
 
 def _drawable(value: float) -> float:
-    """NaN for numbers of which matplotlib cannot make an axis: its differences overflow."""
+    """Return NaN for numbers that overflow matplotlib's axes."""
     return value if abs(value) < _MOST else math.nan
 
 
