@@ -1,4 +1,4 @@
-"""``securefl account``: what a party has given away with its key, to whom, and what is left."""
+"""``securefl account``: a party's releases with its key, their receivers, and its remaining budget."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _show(path: Path, identity: crypto.Identity, runs: Sequence[RunAccount]) -> 
 
 
 def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
-    """Yield what its choices of task groups, and verdicts on its updates, tell of its data."""
+    """Yield the information about its data in its choices of task groups and in verdicts on its updates."""
     named = [choice.epsilon for one in runs for choice in one.choices]
     if named:
         yield (
@@ -116,7 +116,7 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
 
 
 def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
-    """Yield what metrics without noise may tell of the party."""
+    """Yield the possible information about the party in metrics without noise."""
     if accepted := sum(one.run.repeats for one in runs):
         yield (
             f"metrics: {count(accepted, 'run')} summed metrics of the same samples in changing clusters,"
@@ -128,7 +128,7 @@ def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[R
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:
-    """Yield what is spent, and what is left of a budget."""
+    """Yield the spent part and the rest of a budget."""
     if not any(one.updates for one in runs):
         spent = chosen_epsilon(opened.entries)
         left = "" if budget is None else f", {max(budget - spent, 0.0):.4g} left"

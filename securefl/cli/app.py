@@ -1,4 +1,4 @@
-"""The ``securefl`` command. A subcommand is imported when it is called, so that help costs little."""
+"""The ``securefl`` command. A subcommand is imported when it is called, so that help is fast."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ A command is in the module of its name: as ``app`` if it is a group, else as a f
 
 
 class Deferred(TyperCommand):
-    """A command by its name and help; imported when it is called."""
+    """Command by its name and help; imported when it is called."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, help=COMMANDS[name])
 
     def load(self) -> Any:
-        """The command itself."""
+        """Import and return the command."""
         module = import_module(f"securefl.cli.{self.name}")
         group = getattr(module, "app", None)
         if group is None:
@@ -78,7 +78,7 @@ class Deferred(TyperCommand):
         return command
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself, which is called in place of this one."""
+        """Return the context of the command itself, which is called in place of this one."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 

@@ -1,4 +1,4 @@
-"""Options of commands that run experiments, and the data sets that they run on."""
+"""Options of commands that run experiments, and their data sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Effort:
     """Options of commands that simulate."""
 
     seeds: int | None = None
-    """Simulations or draws of each cell; None for the number that the exhibit states."""
+    """Simulations or draws of each cell; None: the number that the exhibit states."""
     device: options.DeviceOption = None
     data_dir: options.DataDirOption = None
     jobs: options.JobsOption = 2
@@ -117,7 +117,7 @@ class Asked(Effort):
 
     @property
     def runs(self) -> bool:
-        """True if what is named is to be run, rather than listed or checked."""
+        """True if the named items are run, rather than listed or checked."""
         return not (self.listing or self.check)
 
 
@@ -128,10 +128,10 @@ def _names(given: list[str] | None) -> tuple[str, ...]:
 def sources_of(
     asked: Asked, exhibit: experiments.Exhibit
 ) -> tuple[tuple[experiments.Source, ...], list[str]]:
-    """The data sets to run a table or figure on, and a line on each that is not there.
+    """Return the data sets to run a table or figure on, and a line on each missing one.
 
     Raises:
-        ConfigError: none is there, or one that was named is not.
+        ConfigError: all are missing, or a named one is.
     """
     item = exhibit.item
     if not exhibit.named:

@@ -79,7 +79,7 @@ def audit(
         known = known_of(recorded, run, data_dir, roster) if recorded.scenario.secure_sum.verified else None
         report = audited(recorded, truth, known)
         if wanted:
-            # They train, and torch need not be there for anything else.
+            # They train with torch, which nothing else here needs.
             from securefl.lab.privacy_attacks import attack_chapters  # noqa: PLC0415 - imports torch
 
             told = Terminal(stderr=True, highlight=False)
@@ -139,7 +139,7 @@ def _show(report: AuditReport, folder: Path, spent: float) -> None:
 
 
 def _say(terminal: Terminal, label: str, text: str, style: str) -> None:
-    """``label`` in a column of its own, ``text`` wrapped beside it."""
+    """Print ``label`` in its own column, with ``text`` wrapped beside it."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=_INDENT)
     table.add_column()

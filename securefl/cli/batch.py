@@ -1,4 +1,4 @@
-"""Simulations and trials side by side with their progress, as they make up an experiment. Imports torch."""
+"""Parallel simulations and trials of an experiment, with their progress. Imports torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from securefl.lab.experiments import (
 from securefl.runtime import report, simulation
 
 _WORK: Final = ".work"
-"""Folder of simulations, finished and interrupted, inside that of the results. Git leaves it alone."""
+"""Folder of simulations, finished and interrupted, inside that of the results. Git ignores it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class Batch:
     """The runs of one table or figure on one data set."""
 
     simulations: tuple[tuple[str, Work], ...]
-    """Every one, with the label of its cell; equal ones have one stem."""
+    """Jobs with the label of their cell; equal jobs have one stem."""
     out: Path
     processes: int
 
     @classmethod
     def of(cls, exhibit: Exhibit, scale: ScaleName, plan: CellPlan, out: Path, effort: Effort) -> Batch:
-        """Seeds 0, 1, ... of each cell that is feasible."""
+        """Return a batch of seeds 0, 1, ... of each feasible cell."""
         folder, sheet, seeds = out / _WORK, exhibit.sheet, effort.seeds or exhibit.seeds(scale)
         if isinstance(exhibit.drawn, Sweep):
-            # Drawn in no time, and not kept.
+            # Draws are fast, and not kept.
             return cls((), out, effort.jobs)
         if isinstance(trials := exhibit.drawn, Trials):
             drawn = (
@@ -83,10 +83,10 @@ class Batch:
 
 
 def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
-    """Make the folders of results, unseen by git; ``fresh``: without what was simulated before.
+    """Create the folders of results, ignored by git; ``fresh``: delete earlier simulations.
 
     Raises:
-        ConfigError: a device is not there; refused before anything runs, also where all results are at hand.
+        ConfigError: a device is missing; refused before anything runs, even if all results exist.
         RunAbortedError: a folder cannot be made.
     """
     jobs = [job for batch in batches for _, job in batch.simulations]
@@ -99,16 +99,15 @@ def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
 
 
 def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord], dict[str, ConfigError]]:
-    """Run what is not finished; return all results and all refusals, by the stem of their jobs.
+    """Run unfinished jobs; return all results and all refusals, by the stem of their jobs.
 
     Args:
         batch: the simulations.
         quiet: show no progress.
 
     Raises:
-        ConfigError: clusters of seeds that are finished were drawn differently than those of the others
-            would be.
-        RunAbortedError: the disk is full or gone, a process died, or somebody pressed Ctrl-C.
+        ConfigError: clusters of finished seeds were drawn differently from those of the other seeds.
+        RunAbortedError: the disk is full or gone, a process died, or Ctrl-C was pressed.
     """
     labels: dict[str, str] = {}
     results: dict[str, SeedRecord] = {}
@@ -148,7 +147,7 @@ def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord
 
 
 class _Bar:
-    """Progress by round over all simulations; off a terminal a line for each one that ends."""
+    """Progress by round over all simulations; without a terminal, a line per finished simulation."""
 
     def __init__(self, jobs: Sequence[Work], labels: Sequence[str], former: int, *, quiet: bool) -> None:
         self._labels = labels
@@ -183,17 +182,17 @@ class _Bar:
         self._progress.stop()
 
     def on_round(self, index: int, rounds: int) -> None:
-        """``rounds`` rounds of a simulation are done."""
+        """Record that ``rounds`` rounds of a simulation are done."""
         self._rounds[index] = rounds
         self._show()
 
     def on_done(self, index: int, record: SeedRecord) -> None:
-        """A simulation is finished; one that ended early has no more rounds."""
+        """Record a finished simulation; one that ended early has no more rounds."""
         last = f"{record.accuracies[-1]:.3f} in its last round" if record.accuracies else record.ended
         self._end(index, f"{last}, took {report.seconds(record.seconds)}")
 
     def on_refused(self, index: int, error: ConfigError) -> None:
-        """A simulation will not be run."""
+        """Record that a simulation will not be run."""
         self._end(index, f"refused: {error}")
 
     def _end(self, index: int, how: str) -> None:

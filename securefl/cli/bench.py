@@ -30,7 +30,7 @@ def secagg(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 3,
 ) -> None:
-    """Time and size of one secure sum, beside the floor that this machine's primitives set."""
+    """Measure time and size of one secure sum, beside the floor that this machine's primitives set."""
     report = bench.run_secagg(bench.standard_rows(parse_sizes(rows)), repetitions)
     _show(report, bench.print_report, as_json=json)
 
@@ -43,7 +43,7 @@ def robust(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 3,
 ) -> None:
-    """Time and memory of every aggregation rule, beside one sort or one Gram matrix."""
+    """Measure time and memory of every aggregation rule, beside one sort or one Gram matrix."""
     report = bench.run_robust(parse_sizes(rows, "clusters", bench.FEWEST), repetitions)
     _show(report, bench.print_robust, as_json=json)
 
@@ -56,7 +56,7 @@ def verified(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 3,
 ) -> None:
-    """Time and size of a round that parties verify, beside one that they do not."""
+    """Measure time and size of a verified round, beside an unverified one."""
     costs = bench.run_verified(parse_sizes(rows), repetitions)
     _show(list(costs), bench.print_verified, as_json=json)
 
@@ -67,7 +67,7 @@ def crypten(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 3,
 ) -> None:
-    """Rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
+    """Measure rounds, bytes and time of one cluster sum, by masks and by CrypTen."""
     from securefl.lab.bench import kinds  # noqa: PLC0415 - imports torch and CrypTen
 
     costs = kinds.run_kinds(parse_sizes(rows) if rows else kinds.SIZES, repetitions)
@@ -81,7 +81,7 @@ def dpsgd(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 5,
 ) -> None:
-    """Time of DP-SGD per example, beside plain SGD."""
+    """Measure the time of DP-SGD per example, beside plain SGD."""
     from securefl.lab.bench import print_dpsgd, run_dpsgd  # noqa: PLC0415 - imports torch
 
     report = run_dpsgd(batch, repetitions, steps)
@@ -96,7 +96,7 @@ def sites(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 100,
 ) -> None:
-    """Time of training in a site beside the same loop without, and the way to one in another process."""
+    """Measure the time of training in a site, in this process beside the plain loop and in another process."""
     from securefl.lab.bench import print_sites, run_sites  # noqa: PLC0415 - imports torch
 
     report = run_sites(length, repetitions)
@@ -117,7 +117,7 @@ def parse_sizes(text: str, unit: str = "members", fewest: int = 3) -> tuple[tupl
     """Read ``10x1e5,32x100000`` as pairs of numbers of ``unit`` and of coordinates.
 
     Raises:
-        ConfigError: not of this form, or fewer than ``fewest``.
+        ConfigError: the text has another form, or fewer than ``fewest``.
     """
     sizes = []
     for item in text.split(","):

@@ -59,10 +59,10 @@ def broker(
 
 
 def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
-    """Names of bridges that are safe in a file of access rules.
+    """Return the names of bridges if they are safe in a file of access rules.
 
     Raises:
-        ConfigError: one is not, or they are given for nothing.
+        ConfigError: a name is unsafe, or they are given without access rules.
     """
     for name in names:
         console.name_of("--bridge", name)

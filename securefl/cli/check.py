@@ -1,4 +1,4 @@
-"""``securefl reproduce --check``: a part of each committed result, computed again. Imports torch."""
+"""``securefl reproduce --check``: recompute a part of each committed result. Imports torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from securefl.lab import experiments
 from securefl.runtime import report
 
 _TESTS = 5
-"""Tests of the model that are compared: more of them cost more, and clusters of the first round tell most."""
+"""Tests of the model to compare: more cost more, and the clusters of the first round differ most clearly."""
 
 
 def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
-    """Check what was run at the scale that is asked for; return whether all are as committed.
+    """Check the results at the requested scale; return True if all are as committed.
 
     Raises:
         ConfigError: none of them was run.
@@ -39,7 +39,7 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
 
 
 def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedResult]]) -> bool:
-    """Check one result after the other, say and write what was found."""
+    """Check the results in turn; print and write the findings."""
     if not checks:
         reason = f"{asked.folder} holds no result of these at {asked.scale} scale"
         raise ConfigError("--check", reason, "see --list for the results there")
@@ -69,7 +69,7 @@ def check_record(
 
     Args:
         asked: folder of results, data and device.
-        exhibit: the table or figure as its files describe it today.
+        exhibit: the table or figure in its current files.
         record: its committed result.
 
     Raises:
@@ -128,5 +128,5 @@ def check_record(
 
 
 def _why(asked: Asked, reason: object) -> str:
-    """A reason that may be committed: without where this machine has its data."""
+    """Return a reason that may be committed: without this machine's data paths."""
     return str(reason).replace(str(asked.data_dir), "DATA_DIR")

@@ -1,4 +1,4 @@
-"""``securefl compare``: every combination of rules, attacks, clusterings and splits that a file names."""
+"""``securefl compare``: every combination of rules, attacks, clusterings and splits in a file."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ComparisonOptions(Effort):
 def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) -> None:
     """Compare aggregation rules, attacks, clusterings and data splits.
 
-    An impossible combination is shown as refused; the others run. The same call resumes what was
-    interrupted, and repeats nothing that is finished, unless with --fresh.
+    An impossible combination is shown as refused; the others run. The same call resumes interrupted
+    simulations, and repeats no finished one, unless with --fresh.
 
     Exit codes: 0 done, whatever the verdicts; 2 refused; 3 aborted.
     """
@@ -50,7 +50,7 @@ def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) ->
         ((record, written),) = run_experiments([(exhibit, (source,))], "desk", out, given, quiet=as_json)
         if as_json:
             rulings = experiments.rulings_of([exhibit], [record])[record.stem]
-            # Interval ends that are not finite become null, which JSON has no number for.
+            # Infinite interval ends become null: JSON has no number for them.
             found = json.loads(
                 msgspec.json.encode({"verdicts": rulings.verdicts, "unjudged": rulings.unjudged})
             )

@@ -1,8 +1,8 @@
 """Failures on a terminal: one line each, with their exit code.
 
-Folders that commands write reports to.
+Folders for the reports of commands.
 
-Standard output for programs: the answer alone, whatever else writes to it.
+Standard output for programs: the answer alone, whatever other code writes to it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from securefl.base.ids import is_name
 from securefl.runtime import report
 
 _EXTRAS = {"torch": "learn", "sklearn": "learn"}
-"""Packages that whole commands need, and what brings them along."""
+"""Packages that whole commands need, with the extra that installs each."""
 _LONGEST = 2_000
 """Characters of one line; a Goodbye's reason has at most 1,000."""
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn errors on purpose, and those of the machine (disk, files), into one line and an exit code."""
+    """Turn deliberate errors, and those of the machine (disk, files), into one line and an exit code."""
     try:
         yield
     except SecureflError as error:
@@ -47,7 +47,7 @@ def one_line_errors() -> Iterator[None]:
         _fail("aborted", f"{what}{error.strerror or error}")
         raise typer.Exit(EXIT_ABORTED) from None
     except KeyboardInterrupt as interrupt:
-        # A signal that is handled like Ctrl-C says its name.
+        # A signal that is handled like Ctrl-C has its name as text.
         _fail("aborted", f"by {str(interrupt) or 'Ctrl-C'}; what was written stays")
         raise typer.Exit(EXIT_ABORTED) from None
 
@@ -58,12 +58,12 @@ def _fail(verdict: str, reason: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line as it is: no markup, no control characters, no wrapping."""
+    """Print one line unchanged: no markup, no control characters, no wrapping."""
     report.Terminal(soft_wrap=True).print(Text(report.printable(text, _LONGEST)))
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that a command writes to, if it is not there.
+    """Make the output folder of a command, if it is missing.
 
     Raises:
         ConfigError: it cannot be made.
@@ -89,9 +89,10 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
 
 @contextmanager
 def answers(*, only: bool) -> Iterator[IO[str]]:
-    """Yield standard output; with ``only``, all that others write to it goes to standard error meanwhile.
+    """Yield standard output; with ``only``, all other output goes to standard error meanwhile.
 
-    Others are sites, rules and data sets of the user's own, libraries below Python, and child processes.
+    Other output is that of user-defined sites, rules and data sets, libraries below Python, and child
+    processes.
     """
     stdout = sys.stdout
     if not only:
@@ -100,7 +101,7 @@ def answers(*, only: bool) -> Iterator[IO[str]]:
     try:
         number, other = stdout.fileno(), sys.stderr.fileno()
     except (io.UnsupportedOperation, AttributeError):
-        # A notebook's, a test's, or a closed one: no file of the operating system is behind it.
+        # The output of a notebook or a test, or a closed one, is no file of the operating system.
         with redirect_stdout(sys.stderr):
             yield stdout
         return
@@ -120,7 +121,7 @@ def name_of(option: str, text: str, what: str = "name") -> str:
     """Return ``text`` if a party or a run may have this name.
 
     Raises:
-        ConfigError: none may; names ``option``.
+        ConfigError: the name is not allowed; the error names ``option``.
     """
     if not is_name(text):
         raise ConfigError(

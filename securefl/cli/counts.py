@@ -1,4 +1,4 @@
-"""Reading declared sample counts from a file of one's own."""
+"""Reader for declared sample counts in a user's file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from securefl.methods import weighting
 from securefl.runtime import report
 
 SHOWN = 30
-"""Characters of a bad entry that are repeated."""
+"""Characters of a bad entry that a message repeats."""
 _NOTHING = {"n/a", "na", "none", "null", "-", "?"}
-"""How spreadsheets and people write that there is no number."""
+"""Common spellings of a missing number."""
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
-"""What stands between fields, or in large numbers, in files that are no CSV with commas."""
+"""Separators, or marks in large numbers, of files that are not CSV with commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One party."""
+    """Declared counts of one party."""
 
     name: str
     count: int
-    """In [1, 2^31]."""
+    """Samples, in [1, 2^31]."""
     loss: float | None = None
     """Mean loss of a model on its samples, at least 0."""
 
@@ -38,19 +38,19 @@ class CountsFile:
 
     parties: tuple[Declared, ...]
     heading: str | None
-    """The first line, where it was taken for one: a reader should be told, it may be a mistyped count."""
+    """First line, if it was taken for a heading: it may be a mistyped count, so readers should see it."""
 
 
 def read_counts(path: Path) -> CountsFile:
-    """The parties in a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
+    """Read the parties of a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
     Empty lines, lines that begin with # and a heading (a first line of words in place of numbers) are left
-    out. Parties without a name are called by their line.
+    out. Parties without a name are named by their line.
 
     Raises:
-        ConfigError: the file cannot be read, is no CSV or holds no party; a line has another number of fields
-            than the first one, a name twice, a count that is no whole number in [1, 2^31], or a loss that is
-            no number >= 0.
+        ConfigError: the file cannot be read, is not CSV or holds no party; a line has another number of
+            fields than the first one, a name twice, a count that is no whole number in [1, 2^31], or a loss
+            that is no number >= 0.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -102,7 +102,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _misfit(fields: int, width: int) -> str:
-    """The fault of so many fields in a line, after lines of ``width``."""
+    """Return the fault of a line with ``fields`` fields, after lines of ``width``."""
     has = f"has {report.count_of(fields, 'field')}"
     if fields == width or fields > 3:
         return has
@@ -111,7 +111,7 @@ def _misfit(fields: int, width: int) -> str:
 
 
 def _are_words(fields: Sequence[str]) -> bool:
-    """Whether these name columns: a mistyped or missing count is no name, and must not be passed over."""
+    """Return True if the fields name columns: a mistyped or missing count is not a name."""
     return not any(
         not field
         or any(char.isdigit() for char in field)

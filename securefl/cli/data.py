@@ -1,4 +1,4 @@
-"""``securefl data``: the split of a scenario's data over the parties, shown before anything runs."""
+"""``securefl data``: the split of a scenario's data over the parties, shown before a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import SERVER_SET, Dataset, load_data, split
 
 MOST_PANELS = 60
-"""Parties that a picture shows; the JSON file has all of them."""
+"""Most parties in a picture; the JSON file has all of them."""
 
 app = Program(add_completion=False, no_args_is_help=True)
 
@@ -50,7 +50,7 @@ def histogram(
 ) -> None:
     """Plot the samples of each class at each party to FILE.png, with the counts in FILE.json.
 
-    The split is that of run and simulate with the same --seed. Of a text, labels are characters.
+    The split is that of run and simulate with the same --seed. For a text, labels are characters.
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """
@@ -71,14 +71,14 @@ def histogram(
 
 
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
-    """Each party's samples of each class, as plain values for JSON.
+    """Return each party's samples of each class, as plain values for JSON.
 
     ``parties`` and ``server`` (if it has samples of its own) are counts by class; ``samples`` counts samples,
-    of which each of a text has many labels. ``distance`` is by party the total variation between its labels'
+    each of which has many labels for a text. ``distance`` is by party the total variation between its labels'
     distribution and that of all parties: half the sum of the differences, 0 if alike, 1 if disjoint.
 
     Raises:
-        ConfigError: the data set is missing or cannot be split as asked.
+        ConfigError: the data set is missing or cannot be split as requested.
     """
     dataset = load_data(scenario.data, data_dir)
     misbehaving = attacks.behaviours_of(scenario, seed).keys()

@@ -1,4 +1,4 @@
-"""``securefl data check`` and ``securefl data export``: a party's own file, before it takes part with it."""
+"""``securefl data check`` and ``securefl data export``: a party's own file, before it joins a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from securefl.training.data import (
 )
 
 LARGE = 5.0
-"""Means and deviations of a standardised input beyond this, or deviations below its inverse, get a line."""
+"""Limit for means and deviations of a standardised input, and for the inverse of deviations; beyond it, the
+input gets a line.
+"""
 MOST_LINES = 20
 
 
@@ -41,7 +43,7 @@ def check(
 ) -> None:
     """Read a party's data as securefl party does, alone: do they fit, and are they of one size?
 
-    Nothing leaves the terminal.
+    No data leave the terminal.
 
     Exit codes: 0 they fit; 2 refused.
     """
@@ -62,8 +64,8 @@ def export(
 ) -> None:
     """Split a scenario's data set into a file for each party and one for the server, to try a deployment.
 
-    The split is that of run and simulate with the same --seed. The files are what securefl party --data and
-    securefl server --data read, standardised.
+    The split is that of run and simulate with the same --seed. The files are standardised inputs of securefl
+    party --data and securefl server --data.
 
     Exit codes: 0 done; 2 refused.
     """
@@ -98,7 +100,7 @@ def _load_scenario(scenario: Path, overrides: list[str] | None) -> Scenario:
 
 
 def _sizes(source: SampleSource, shard: Shard) -> Iterator[str]:
-    """A line for each input whose size is far from that of the others."""
+    """Yield a line for each input whose size is far from that of the others."""
     if shard.tokens:
         return
     x = shard.x.reshape(len(shard.y), -1) if source.inputs else shard.x.reshape(-1, 1)

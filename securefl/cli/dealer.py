@@ -1,4 +1,4 @@
-"""The dealer of validated sums as a process: ``securefl dealer``."""
+"""Dealer of validated sums as a process: ``securefl dealer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl doctor``: a check of this machine, of what a run on it would use, and of brokers elsewhere."""
+"""``securefl doctor``: checks of this machine, of its parts that a run would use, and of remote brokers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OPTIONAL = {
 }
 
 Finding = tuple[str, str, str]
-"""What, found, state ("ok", "missing" or "note")."""
+"""Subject, result, state ("ok", "missing" or "note")."""
 
 
 @options.spread
@@ -117,12 +117,12 @@ def _broker() -> Iterator[Finding]:
 
 
 def _remote(url: transport.BrokerUrl) -> Finding:
-    """What a broker that somebody else runs takes from this machine."""
+    """Test the access to a remote broker from this machine."""
 
     async def try_connection() -> str:
         name = transport.user_of(url) or "doctor"
         client = f"doctor-{secrets.token_hex(4)}"
-        # Any run's: access rules are alike for all.
+        # Access rules are alike for all runs.
         topic = f"sfl/1/{client}/probe/{name}"
         limit = await transport.measure_frame_limit(url, client, topic)
         await transport.check_retention(url, client, topic)
@@ -141,7 +141,7 @@ def _remote(url: transport.BrokerUrl) -> Finding:
 def _state(key: Path | None) -> Iterator[Finding]:
     """Check that account and state folder outlive this process's container, both or neither.
 
-    Without a key the machine may be one of a server, which has no state folder.
+    Without a key the machine may be a server's, which has no state folder.
     """
     try:
         check_state_folder()

@@ -1,6 +1,6 @@
-"""Progress of a run on standard output, and how the run ended.
+"""Progress of a run on standard output, and its end.
 
-News of a single process on a terminal: plain lines, and how it ended.
+News of a single process on a terminal: plain lines, and its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from securefl.scenario import Scenario
 
 
 class ShownRun:
-    """A run as a command shows it: ``progress`` during the run, then its summary."""
+    """Display of a run: ``progress`` during the run, then its summary."""
 
     def __init__(
         self, scenario: Scenario, stdout: IO[str], *, as_json: bool, name: str = "", explain: bool = False
@@ -29,7 +29,7 @@ class ShownRun:
         )
 
     def end(self, summary: report.Summary) -> None:
-        """Show how the run ended.
+        """Show the end of the run.
 
         Raises:
             typer.Exit: the run was paused.
@@ -68,7 +68,7 @@ def plain_news(name: str) -> Callable[[report.News], None]:
 
 
 def finish(outcome: kernel.Finished | kernel.Aborted) -> None:
-    """Say how a single process ended and exit accordingly."""
+    """Print the end of a single process and exit accordingly."""
     if isinstance(outcome, kernel.Aborted) and outcome.resumable:
         say(f"paused: {outcome.reason}; give the same command to resume")
         raise typer.Exit(EXIT_PAUSED)

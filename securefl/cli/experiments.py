@@ -1,6 +1,6 @@
-"""Experiments on a terminal: running them with their progress, their tables and verdicts, their list.
+"""Experiments on a terminal: runs with progress, tables and verdicts, and lists.
 
-What simulates is imported only where something is run: a list and a page need no torch.
+Simulation modules are imported only for runs: a list and a page need no torch.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from securefl.cli.batch import Batch
 
 _GAP = 2
-"""Between two columns."""
+"""Characters between two columns."""
 _LEAST = 12
-"""Characters of a title or verdict, however narrow the terminal is."""
+"""Fewest characters of a title or verdict, on any terminal."""
 _SOME = 32
-"""Characters of a verdict before a title is cut for it."""
+"""Characters of a verdict that take precedence over a title."""
 
 
 def run_experiments(
@@ -60,18 +60,18 @@ def run_experiments(
     quiet: bool = False,
     family: Sequence[Exhibit] | None = None,
 ) -> list[tuple[Record, bytes]]:
-    """Run one table or figure after the other, each on its data sets, and keep what came of them.
+    """Run tables and figures in turn, each on its data sets, and keep their results.
 
     Args:
-        wanted: exhibits, each with the data that it is run on.
+        wanted: exhibits, each with its data.
         scale: of all of them.
-        out: where results go; what is finished or interrupted is kept in its ``.work``.
+        out: folder for results; finished and interrupted simulations are in its ``.work``.
         effort: seeds, device, data and processes of the simulations, and a second format of the pictures.
         quiet: print nothing.
         family: all exhibits whose claims are judged together with those of ``wanted``; each alone if None.
 
     Raises:
-        ConfigError: a file, data or the device are refused; the first ones may be done by then.
+        ConfigError: a file, data or the device are refused; earlier exhibits may be done by then.
         RunAbortedError: the disk is full or gone, or a process died.
     """
     from securefl.cli.batch import Batch, begin  # noqa: PLC0415 - imports torch
@@ -185,7 +185,7 @@ def _simulate(done: ExhibitResults, batch: Batch, *, quiet: bool) -> None:
         reasons = {cell.label: done.refused[cell.label] for cell in exhibit.cells_at(done.scale)}
         if not exhibit.paper:
             raise exhibit.all_refused(reasons)
-        # The same trouble with all of them is trouble with data or machine, and not part of the answer.
+        # The same error in all of them is one of data or machine, not part of the answer.
         raise next(iter(why.values()), ConfigError(exhibit.path.name, next(iter(reasons.values()))))
 
 
@@ -216,7 +216,7 @@ def _ends(cell: CellRecord) -> list[str]:
 
 
 def _tables(record: Record) -> Iterator[Table]:
-    """The grid of two or more axes, and a list of other cells; that of a comparison has the best first."""
+    """Yield the grid of two or more axes, and a list of other cells; a comparison is sorted, best first."""
     apart = list(record.cells)
     if len(record.axes) > 1:
         table = grid(record)
@@ -249,9 +249,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def print_list(known: Sequence[Shown]) -> None:
-    """A line on each table and figure, at every scale and on all data that it was run on.
+    """Print a line on each table and figure, at every scale and on all data of its runs.
 
-    Where the terminal is too narrow, titles are cut. Numbers are as ``--table`` and ``--figure`` want them.
+    Titles are cut on a narrow terminal. Numbers have the form of ``--table`` and ``--figure``.
     """
     figures = all(one.exhibit.item.kind == "figure" and not one.exhibit.named for one in known)
     heads = (
@@ -292,14 +292,14 @@ def print_list(known: Sequence[Shown]) -> None:
 def _line(cells: Sequence[str], widths: Sequence[int]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
     for index, width in enumerate(widths):
-        # A verdict is the answer: it goes on in the next line, where a title is cut.
+        # A verdict is the answer: it is wrapped, while a title is cut.
         table.add_column(no_wrap=index != 3, overflow="ellipsis" if index != 3 else "fold", width=width)
     table.add_row(*map(Text, cells))
     return table
 
 
 def print_details(known: Sequence[Shown]) -> None:
-    """Title, claim, and all that was run: its numbers and every verdict."""
+    """Print title, claim, and all runs with their numbers and verdicts."""
     for one in known:
         item = one.exhibit.item
         say(f"{item.kind} {item.number}: {one.exhibit.title}")

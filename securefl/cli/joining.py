@@ -30,16 +30,16 @@ class JoinOptions(launch.BrokerFiles):
 
     @property
     def brokers(self) -> transport.Brokers:
-        """The addresses of the brokers.
+        """Addresses of the brokers.
 
         Raises:
-            ConfigError: nonsense in a URL, or a file that cannot be read.
+            ConfigError: a URL is invalid, or a file cannot be read.
         """
         return self.given_brokers(self.broker)
 
     @property
     def run_id(self) -> RunId:
-        """The id of the run.
+        """Id of the run.
 
         Raises:
             ConfigError: it would not be safe in topics and file names.
@@ -95,16 +95,16 @@ class MemberOptions(JoinOptions):
 
 
 def public_seed(run: RunId) -> int:
-    """The public seed of a run that names none, below 2^31: each run begins with a model of its own.
+    """Return the public seed of a run without one, below 2^31: each run starts from its own model.
 
-    Two runs that began with one model would ask for sums of the same updates, and parties' accounts stop
-    that (docs/adr/0043).
+    Two runs with the same first model would request sums of the same updates, which parties' accounts refuse
+    (docs/adr/0043).
     """
     return int.from_bytes(crypto.digest("public seed", run)[:4], "big") >> 1
 
 
 def check_data_given(scenario: Scenario, data: Path | None) -> None:
-    """Refuse a process that lacks its data, or has some that nobody uses.
+    """Refuse a process that lacks its data, or has unused data.
 
     Raises:
         ConfigError: naming ``--data``.
@@ -126,6 +126,6 @@ def party_id(text: str) -> PartyId:
     """Return a checked party name.
 
     Raises:
-        ConfigError: it would not be safe in topics and file names, or it has a meaning of its own.
+        ConfigError: it would not be safe in topics and file names, or is reserved.
     """
     return PartyId(console.name_of("--name", text, "party name"))

@@ -1,4 +1,4 @@
-"""``securefl keygen``: each party its own key, and the public roster."""
+"""``securefl keygen``: key pairs of parties, and the public roster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keygen(
     """Make keys. A private key (.key) stays with its party; .pub files and the roster are public.
 
     The account of a party (.account) has a state elsewhere on its machine: in $SECUREFL_STATE, else in
-    ~/.local/state/securefl. Set SECUREFL_STATE for a service account, whose user has no home.
+    ~/.local/state/securefl. Set SECUREFL_STATE for a service account without a home.
     """
     if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
         raise ConfigError("keygen", "needs one of --party, --roster and --all-in-one")
@@ -69,7 +69,7 @@ def _one(name: str, out: Path) -> None:
 
 
 def _note_state() -> None:
-    """Print a line if the party could not run as this user: the key may still be for another one."""
+    """Print a line if the party could not run as this user; the key may be for another user."""
     try:
         account.check_state_folder()
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""``securefl leakage``: exposure by random reclusterings over a range of settings; nothing is trained."""
+"""``securefl leakage``: exposure by random reclusterings over a range of settings, without training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An observer at the broker as a process: ``securefl observer``."""
+"""Observer at the broker as a process: ``securefl observer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the command line that several commands share."""
+"""Command-line options that several commands share."""
 
 from __future__ import annotations
 
@@ -163,11 +163,11 @@ OPTIONS: Final[dict[str, Any]] = {
     "transcript_bytes": TranscriptOption,
     "device": DeviceOption,
 }
-"""Options on the command line by the field of options that they set."""
+"""Command-line options by the field that they set."""
 
 
 def command_line(given: Any) -> tuple[str, ...]:
-    """Return the words that state the options of ``given`` other than defaults."""
+    """Return the words of the command line for the non-default options of ``given``."""
     words: list[str] = []
     for one in fields(given):
         value = getattr(given, one.name)

@@ -1,4 +1,4 @@
-"""One party as a process: ``securefl party``."""
+"""Party as a process: ``securefl party``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl plan``: parameters that meet given demands, with their costs, before anything runs."""
+"""``securefl plan``: parameters that meet given demands, with their costs, before a run."""
 
 from __future__ import annotations
 
@@ -157,10 +157,10 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
 
 
 def scenario_text(found: Plan, chosen: int, data: str) -> str:
-    """The scenario file of a row, which the loader has accepted.
+    """Return the scenario file of a row, after a check by the loader.
 
     Raises:
-        ConfigError: it has not; the planner is to blame then.
+        ConfigError: the loader refuses it: a bug of the planner.
     """
     row, demand = found.rows[chosen], found.demand
     scenario = draft(demand, row.design, data, row.multiplier or None)
@@ -176,7 +176,7 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
 
 
 def _share(data: str, parties: int) -> int:
-    """Training samples of each party when they are split evenly."""
+    """Return the training samples of each party in an even split."""
     samples = data_shape(data).samples
     if parties > samples:
         raise ConfigError(
@@ -186,7 +186,7 @@ def _share(data: str, parties: int) -> int:
 
 
 def _row(found: Plan, choose: int | None) -> int:
-    """The place of the chosen row, from 0."""
+    """Return the index of the chosen row, from 0."""
     if choose is None:
         return found.chosen
     if not 1 <= choose <= len(found.rows):
@@ -195,7 +195,7 @@ def _row(found: Plan, choose: int | None) -> int:
 
 
 def _picture(found: Plan, chosen: int) -> bytes | None:
-    """The plot; none without matplotlib, which nothing else here needs."""
+    """Return the plot; None without matplotlib, which nothing else here needs."""
     try:
         return plots.draw_plan(found, chosen)
     except ConfigError:
@@ -218,7 +218,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[planning.Progress]:
-    """A bar for each stage on a terminal; nothing elsewhere."""
+    """Show a bar for each stage on a terminal; nothing elsewhere."""
     console = report.Terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal and not quiet
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""Command lines with errors in one line, as everywhere else."""
+"""Command-line programs with one-line errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from securefl.cli.console import one_line_errors
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
-"""The base of all errors of usage, which typer exports under no name."""
+"""Base of all usage errors, which typer does not export by name."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
-"""Raised after the help text was printed; typer itself knows it by this name."""
+"""Class of the exception raised after the help text, by name, as typer recognises it."""
 _MISSING: Final = "MissingParameter"
 _UNFIT: Final = {
     "int_parsing": "is not a whole number",
@@ -26,11 +26,11 @@ _UNFIT: Final = {
     "greater_than_equal": "is below {ge} or not a number",
     "less_than_equal": "is above {le} or not a number",
 }
-"""By kind of error in a value, with the fields of its context; NaN is not at least anything."""
+"""Reasons by kind of error in a value, with the fields of its context; NaN fails every "at least"."""
 
 
 class Program(typer.Typer):
-    """A program, or a group of commands in one."""
+    """Program, or a group of commands in one."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -41,12 +41,12 @@ class Program(typer.Typer):
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[FunctionT], FunctionT]:
-        """As :meth:`typer.Typer.command`."""
+        """Add a command; see :meth:`typer.Typer.command`."""
         return super().command(name, cls=_Command, **settings)
 
 
 def run_program(function: Callable[..., None]) -> None:
-    """Run a function as a program of its own; its parameters are the options."""
+    """Run a function as a separate program; its parameters are the options."""
     program = Program(add_completion=False)
     program.command()(function)
     program()
@@ -63,27 +63,27 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Required arguments by their names alone, without braces around them."""
+        """Return required arguments by their names alone, without braces around them."""
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that says in one line what is wrong with a command line."""
+    """Group of commands that reports a command-line error in one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments that are left; what is wrong with one is said in one line."""
+        """Return the remaining arguments; report an error in one line."""
         with _usage_in_one_line(ctx):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command meant; an unknown one is refused in one line."""
+        """Return the requested command; refuse an unknown one in one line."""
         with _usage_in_one_line(ctx):
             return super().resolve_command(ctx, args)
 
 
 @contextmanager
 def _usage_in_one_line(ctx: Any) -> Iterator[None]:
-    # Values are also refused by callbacks of options, as ConfigError.
+    # Callbacks of options also refuse values, as ConfigError.
     with one_line_errors():
         try:
             yield
@@ -94,7 +94,7 @@ def _usage_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def _refusal(error: Any, ctx: Any) -> ConfigError:
-    """The fault of a command line: the option or argument, the reason, and where to look."""
+    """Return the error of a command line: the option or argument, the reason, and the help to consult."""
     program, see = ctx.command_path, f"see: {ctx.command_path} {ctx.help_option_names[0]}"
     parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
     if parameter is not None:
@@ -112,7 +112,7 @@ def _refusal(error: Any, ctx: Any) -> ConfigError:
 
 
 def _unfit(error: Any) -> str:
-    """The reason why a value does not do: in own words where its parser says which kind of error it is."""
+    """Return the reason why a value is refused, in our words if its parser gives the kind of error."""
     details: Callable[[], Iterable[Any]] = getattr(error.__cause__, "errors", tuple)
     for detail in details():
         words = _UNFIT.get(detail["type"])
@@ -122,12 +122,12 @@ def _unfit(error: Any) -> str:
 
 
 def _name(parameter: Any) -> str:
-    """An option by its longest name, an argument by what help calls it."""
+    """Return an option's longest name, or an argument's name in the help."""
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
     return str(parameter.metavar or parameter.name.upper())
 
 
 def _clause(sentence: str) -> str:
-    """A sentence as the part of one."""
+    """Return a sentence as a clause."""
     return sentence[:1].lower() + sentence[1:].rstrip(".")

@@ -33,10 +33,9 @@ _PRESETS = launch.scenario_folder() / "papers"
 def reproduce(asked: Asked, context: typer.Context) -> None:
     """Reproduce tables and figures of a paper, and check its numbers and claims.
 
-    What was interrupted goes on where it was when the same call is repeated; what is finished is not run
-    again, unless with --fresh.
+    The same call resumes interrupted simulations, and repeats no finished one, unless with --fresh.
 
-    Exit codes: 0 done, whatever the verdicts; 1 --check found a result that is stale; 2 refused; 3 aborted.
+    Exit codes: 0 done, whatever the verdicts; 1 --check found a stale result; 2 refused; 3 aborted.
     """
     if not asked.runs:
         _refuse_what_runs(context, checks=not asked.listing)
@@ -45,7 +44,7 @@ def reproduce(asked: Asked, context: typer.Context) -> None:
 
 
 def _reproduce(asked: Asked) -> bool:
-    """Do what is asked; return whether all that was checked is as committed.
+    """Run the requested action; return True if all checked results are as committed.
 
     Raises:
         ConfigError: a file, a number, data or the device are refused.
@@ -102,7 +101,7 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
 
 
 def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
-    """Refuse what experiments without named data sets have no use for."""
+    """Refuse options that experiments without named data sets cannot use."""
     first = known[0]
     if first.named:
         return
@@ -122,7 +121,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) ->
         try:
             sources, lacking = sources_of(asked, exhibit)
         except ConfigError as error:
-            # One of several is left out; the only one is refused.
+            # Omitted if one of several; refused if it is the only one.
             if len(chosen) == 1:
                 raise
             lacking = [f"{exhibit.item.kind} {exhibit.item.number}: {error}"]
@@ -140,7 +139,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) ->
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
-    """A list runs nothing, and a check keeps nothing: what says how to run is a mistake beside them."""
+    """Refuse options for runs beside a list, which runs nothing, or a check, which keeps nothing."""
     options = ("seeds", "jobs", "fresh") if checks else ("scale", "seeds", "jobs", "fresh")
     sources = {name: context.get_parameter_source(name) for name in options}
     given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]

@@ -23,19 +23,19 @@ from securefl.training.models import load_model, model_of, model_path, trained_p
 def declared_in_run(
     directory: report.RunDirectory, scenario: Scenario, data_dir: Path | None
 ) -> tuple[Declared, ...]:
-    """Declared counts of each party of a run, and the loss of the final model on its samples.
+    """Return the declared count of each party of a run, and the loss of the final model on its samples.
 
-    Of task groups that of the model that has the least there: the one that the party would choose. It takes
-    everybody's data, which are in one place in local runs and simulations only.
+    With task groups, the model with the least loss on them: the party's own choice. It needs the data of all
+    parties in one place: local runs and simulations.
 
     Args:
         directory: the run's.
-        scenario: what was run, as the directory says it.
-        data_dir: where data sets are.
+        scenario: of the run, from the directory.
+        data_dir: of the data sets.
 
     Raises:
-        ConfigError: a run that does not say its seed, no model in it or one of another shape, or the
-            data set is not there.
+        ConfigError: a run without a recorded seed, without a model or with one of another shape, or the
+            data set is missing.
     """
     seed = _seed_of(directory)
     names, cast_as = attacks.party_names(scenario.parties), attacks.behaviours_of(scenario, seed)

@@ -1,4 +1,4 @@
-"""The server as a process: ``securefl server``."""
+"""Server as a process: ``securefl server``."""
 
 from __future__ import annotations
 

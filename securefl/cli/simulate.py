@@ -1,4 +1,4 @@
-"""``securefl simulate``: a scenario in one process, to the same model as ``run``."""
+"""``securefl simulate``: a scenario in one process, with the same model as ``run``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def simulate(
 ) -> None:
     """Simulate a scenario in this process, without broker, processes and masks: same sums, same model.
 
-    Dense models are trained many parties at once, which differs from run by rounding only. With --exact, run
-    with --insecure-seeded-entropy and the same --seed ends with the same model, bit for bit. A simulation has
-    no secrets: all follows from --seed. If the scenario has privacy noise, the noise, batches and rounding
-    follow from it with --insecure-seeded-entropy only.
+    Dense models are trained for many parties at once, which differs from run by rounding only. With --exact,
+    run with --insecure-seeded-entropy and the same --seed ends with the same model, bit for bit. A simulation
+    has no secrets: all follows from --seed. If the scenario has privacy noise, the noise, batches and
+    rounding follow from it with --insecure-seeded-entropy only.
 
     Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """

@@ -1,6 +1,6 @@
-"""``securefl site``: a site of your own, tried before it takes part in anything.
+"""``securefl site``: preparation and trial of a user's site before a run.
 
-The trial round of a site: what it showed, in lines for people and as a file beside the scenario.
+The trial round of a site: its findings, as lines and as a file beside the scenario.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 REPEAT_SECONDS = 60.0
-"""A training that takes longer is not repeated."""
+"""Seconds of the longest training that is repeated."""
 _SHOWN = 4
 """Names in a line."""
 
@@ -69,11 +69,11 @@ class SiteTrial:
     again: F64 | None = None
     """Update of a second training from the same seed, f64 ``(d,)``; None if there was none."""
     alone: str = ""
-    """Error of a second site of the same name, which a run does not need; empty without any."""
+    """Error of a second site of the same name, which a run does not need; empty if there is none."""
 
     @property
     def repeats(self) -> bool | None:
-        """Whether both trainings had the same bits; None if there was one."""
+        """True if both trainings had the same bits; None if there was one."""
         return None if self.again is None else bool(np.array_equal(self.fit.update, self.again))
 
 
@@ -107,10 +107,10 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
 
 
 def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: list[str]) -> str:
-    """Write the findings of a trial beside the scenario, for its owner only; return where, or why not.
+    """Write the findings of a trial beside the scenario, for its owner only; return the path, or the error.
 
-    The file of a bundled scenario goes to the working directory. A folder that cannot be written to, as a
-    service's, changes nothing about the site.
+    The file of a bundled scenario is in the working directory. An unwritable folder, as of a service, does
+    not affect the site.
     """
     folder = scenario.parent if scenario.exists() else Path()
     path = folder / f"{scenario.stem}.{party}.check.json"
@@ -144,7 +144,7 @@ def _update_lines(scenario: Scenario, update: F64) -> Iterator[str]:
 
 
 def _site_lines(site: Any, samples: int) -> Iterator[str]:
-    """Yield differences between what the site has and what travels or counts."""
+    """Yield a line for each difference between the site's arrays and samples and the sent or counted ones."""
     if samples < site.samples:
         yield (
             f"the site declares {site.samples:,} samples, but trained on {samples:,}: its weight is "
@@ -212,8 +212,8 @@ def weights(
 ) -> None:
     """Write the parameters of a site to the safetensors file that a federation begins with.
 
-    For a Flower app or an NVFlare script name what makes its torch module, or arrays by name. Arrays of
-    integers stay at the sites, with the values that they have here.
+    For a Flower app or an NVFlare script, name the function or class that makes its torch module, or its
+    arrays by name. Arrays of integers stay at the sites, with their values here.
 
     Exit codes: 0 done; 2 refused.
     """
@@ -254,7 +254,7 @@ def check(
 ) -> None:
     """Train one round at a site, alone, from the first model: does it fit, and how long is its update?
 
-    A training of a minute at most is done twice, to tell whether a seed repeats it. All findings also go to
+    A training of at most a minute is done twice, to test if a seed repeats it. All findings also go to
     SCENARIO.PARTY.check.json beside the scenario.
 
     Exit codes: 0 it fits; 2 refused, or its result cannot be used.
@@ -278,7 +278,7 @@ def check(
         return
     module = model_of(loaded, (), 0, 0)
     layout, name = Layout.of(module), party_id(party)
-    # Of the generators while the site is made, which draws no secrets.
+    # Seed of the generators while the site is made, which draws no secrets.
     seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
     made = make_site(maker, name, layout, loaded.model, seed)
     console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_describe_layout(layout)}")
@@ -297,7 +297,7 @@ def check(
     try:
         with process.LockProbe() as probe:
             found = train_site(made)
-    except Exception as error:  # whatever a user's code raises
+    except Exception as error:  # any error of the user's code
         traceback.print_exception(error)
         raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
     seconds, again, alone = time.monotonic() - began, None, ""
@@ -305,7 +305,7 @@ def check(
         console.say("training it once more from the same seed, at a second site of the same name")
         try:
             again = train_site(make_site(maker, name, layout, loaded.model, seed)).update
-        except Exception as error:  # a run has one site of a name: this is no fault of the first one
+        except Exception as error:  # a run has one site of a name: no fault of the first one
             alone = f"{type(error).__name__}: {error}"
     trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
     lines = list(trial_lines(loaded, trial))
@@ -315,7 +315,7 @@ def check(
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:
-    """A line for each difference between the site's columns and what statistics are asked of.
+    """Print a line for each difference between the site's columns and the requested statistics.
 
     Raises:
         ConfigError: it has no columns, or some that cannot be counted.

@@ -1,4 +1,4 @@
-"""``securefl trace``: frames that were captured at a broker, decoded up to the payload."""
+"""``securefl trace``: frames captured at a broker, decoded up to the payload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``securefl weights``: truncation of declared sample counts, read from a file of one's own."""
+"""``securefl weights``: truncation of declared sample counts, read from a user's file."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from securefl.runtime import report
 from securefl.scenario import Scenario, Weighting
 
 ALPHA, ALPHA_STAR = 0.1, 0.5
-"""Shares reckoned with where neither the command nor a run names others."""
+"""Default shares, unless the command or a run names others."""
 SHOWN = 20
-"""Truncated parties that are named; the others are counted."""
+"""Most truncated parties that are named; the others are counted."""
 POINTS = 12
 """Rows of the curve."""
 
@@ -70,8 +70,8 @@ def weights(
 ) -> None:
     """Find the limit of sample counts that bounds the weight of false counts.
 
-    U is the largest cap with which alpha of the parties weigh alpha* of all at most, whatever they declare
-    (Portnoy et al. 2022). With losses in a third column: how far truncation moves what is minimised.
+    U is the largest cap with which alpha of the parties weigh alpha* of all at most, for any declared counts
+    (Portnoy et al. 2022). With losses in a third column: the shift of the minimised loss by truncation.
 
     Exit codes: 0 done; 2 refused.
     """
@@ -126,7 +126,7 @@ def weights(
 
 
 def _shares(scenario: Scenario | None, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
-    """Alpha and alpha*: as given, else those by which the run truncated, else the usual ones."""
+    """Return alpha and alpha*: as given, else those of the run's truncation, else the defaults."""
     own = None if scenario is None or scenario.weighting.alpha is None else scenario.weighting
     if alpha is None:
         alpha = ALPHA if own is None or own.alpha is None else own.alpha
@@ -168,18 +168,18 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
 
 
 def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
-    """The clause on who uses U: any rounds that truncate, those of the run, or none of that run's."""
+    """Return the clause on the use of U: rounds that truncate, those of the run, or none of that run's."""
     if scenario is None:
         return "rounds use"
     own = scenario.weighting
-    # A mode that does not truncate has no alpha, nor has one with a cap.
+    # A mode without truncation, or one with a cap, has no alpha.
     if own.alpha == alpha and own.alpha_star == alpha_star:
         return "its rounds with all parties used"
     return "not used in the run; rounds would use"
 
 
 def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float, use: str) -> None:
-    """U, and the parties whose counts are above it."""
+    """Print U, and the parties with counts above it."""
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncate_counts(numbers, cap), alpha))
@@ -208,7 +208,7 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
 
 
 def _as_run(weighting: Weighting) -> str:
-    """The run's own treatment of its counts."""
+    """Return the run's own treatment of its counts."""
     match weighting.mode:
         case "ignore":
             return "the run ignored counts: all parties had the same weight"
@@ -224,7 +224,7 @@ def _as_run(weighting: Weighting) -> str:
 
 
 def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float, delta: float) -> str:
-    """Conclusions about all counts from a sample of them."""
+    """Return conclusions about all counts from a sample of them."""
     needed = smallest_sample(alpha, delta)
     if len(numbers) < needed:
         raise ConfigError(

@@ -170,7 +170,7 @@ def delta_of(demand: PlanRequest) -> float:
 
 
 def _with_scale(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
-    """Return the scenario with the finest scale at which a party's noise has at most 512 steps, and tables."""
+    """Return the scenario with the finest scale that has tables and at most 512 steps of noise per party."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)
     for bits in range(encoding.MAX_SCALE_BITS, -1, -1):
