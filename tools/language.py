@@ -33,7 +33,11 @@ PATTERNS: Final = {
     "what as a noun": re.compile(
         r"\b(of|from|to|by|with|for|than|and|in|on|about|as|is|are) what\b(?! to\b)", re.I
     ),
-    "that of which": re.compile(r"\b(of which|(of|to|for|from|with|by|at) whom)\b", re.I),
+    "that of which": re.compile(
+        r"(?<!\b(?:some|each|none|most|many|four) )(?<!\b(?:all|one|any) )\bof which\b"
+        r"|\b(of|to|for|from|with|by|at) whom\b",
+        re.I,
+    ),
     "let go of": re.compile(r"\b(lets? go of|makes? of|comes? to nothing|turns? up|goes on|went on)\b", re.I),
 }
 RELATIVE: Final = re.compile(r"(What|Who|Whom|Whose|Whether|Which|How|Of|Where|When|Why|That|As) ")
@@ -41,7 +45,10 @@ PARTICIPLE: Final = re.compile(
     r"_*((?!(need|seed|feed|keygen|screen|embed|speed|shed|open|listen|token)$)[a-z]+(ed|en)"
     r"|told|said|kept|held|made|sent|shown|known|found|met|got)"
 )
-_SENTENCE: Final = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`\"'(])|\n\s*\n|\n\s*[-*] ")
+_SENTENCE: Final = re.compile(
+    r"(?<=[.!?:;])\s+(?=[A-Z`\"'(])|\n\s*\n|\n\s*[-*] |\n\s+(?=\w+: )|\n\s*(?=>>> )"
+)
+"""Ends of sentences, of list items, of arguments in a docstring, and of lines of an example."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,14 @@ def paragraphs(path: Path) -> Iterator[Text]:
             yield Text(str(path.relative_to(ROOT)), part)
 
 
+def without_code(text: str) -> str:
+    """Return a text with ``x`` in place of code and links."""
+    return re.sub(r"``.*?``|`[^`]*`|\(http[^)]*\)", "x", text)
+
+
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text, without code and links."""
-    plain = re.sub(r"``.*?``|`[^`]*`|\(http[^)]*\)", "x", text)
-    return [one for one in _SENTENCE.split(plain) if one.strip()]
+    return [one for one in _SENTENCE.split(without_code(text)) if one.strip()]
 
 
 @dataclass
@@ -137,9 +148,10 @@ def count() -> Counts:
 def _count_text(counts: Counts, text: Text) -> None:
     if text.title and RELATIVE.match(text.text):
         counts.add("relative title", text.place, text.text)
+    plain = without_code(text.text)
     for name, pattern in PATTERNS.items():
-        for found in pattern.finditer(text.text):
-            counts.add(name, text.place, text.text[max(0, found.start() - 40) : found.end() + 40])
+        for found in pattern.finditer(plain):
+            counts.add(name, text.place, plain[max(0, found.start() - 40) : found.end() + 40])
     for one in sentences(text.text):
         counts.sentences += 1
         if len(one.split()) > LONGEST:

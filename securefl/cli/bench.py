@@ -96,7 +96,7 @@ def sites(
     json: JsonOption = False,
     repetitions: RepetitionsOption = 100,
 ) -> None:
-    """Measure the time of training in a site, in this process beside the plain loop and in another process."""
+    """Measure training in a site: in this process beside the plain loop, and in another process."""
     from securefl.lab.bench import print_sites, run_sites  # noqa: PLC0415 - imports torch
 
     report = run_sites(length, repetitions)

@@ -20,9 +20,9 @@ class Roc:
     """Rates at all thresholds, from no record to all records; made by :func:`roc_of`."""
 
     false_alarms: F64
-    """Of non-members, f64 ``(k,)``, rising from 0 to 1."""
+    """False positive rates over non-members, f64 ``(k,)``, rising from 0 to 1."""
     hits: F64
-    """Of members, f64 ``(k,)``, rising from 0 to 1."""
+    """True positive rates over members, f64 ``(k,)``, rising from 0 to 1."""
     members: int
     others: int
 
