@@ -207,7 +207,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
     for table in tables(found, chosen):
         terminal.print(table)
     say(f"{found.considered} plans meet the demands; no other plan beats the {len(found.rows)} in the table")
-    say(f"row {chosen + 1} {', the recommended plan' if chosen == found.chosen else ''}, in detail:")
+    say(f"plan in row {chosen + 1}{', the recommended one' if chosen == found.chosen else ''}, in detail:")
     row = found.rows[chosen]
     scenario = draft(found.demand, row.design, data, row.multiplier or None)
     for line in (*report.run_header(scenario).lines, *lines_of(found.demand, row)):

@@ -350,7 +350,7 @@ def test_a_site_whose_metric_fails_sends_none_and_notes_why_for_itself(tmp_path:
     assert found.pooled == pytest.approx(pooled(names, np.zeros(2))["loss"], abs=2e-4)
     last = json.loads((tmp_path / "run" / "p00.site.jsonl").read_text().splitlines()[-1])
     assert "error" not in last, "the training counts"
-    assert any("evaluate gave a loss that is not finite" in note for note in last["notes"])
+    assert any("evaluate returned a loss that is NaN or infinite" in note for note in last["notes"])
 
 
 def test_rows_hold_what_records_do(tmp_path: Path) -> None:

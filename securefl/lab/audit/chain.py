@@ -287,7 +287,11 @@ def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) ->
     """Refuse a wrong key: it decrypts no proof, so that the server would seem to have lied."""
     for name, identity in identities.items():
         if plan.roster.parties.get(name) != identity.public:
-            raise ConfigError("--key", f"is not the key of {name} on the roster", "use the key of this run")
+            raise ConfigError(
+                "--key",
+                f"is not the key that the roster has for {name}",
+                f"give the private key file of {name}",
+            )
 
 
 def _line(plan: RunPlan, again: repeating.RepeatedHere, one: links.CheckedRound) -> RoundLine:

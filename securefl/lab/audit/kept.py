@@ -145,7 +145,7 @@ def _check_claim_signed(
         except PeerError:
             continue
         return
-    raise PeerError(by, "the server did not sign the result in it")
+    raise PeerError(by, "it carries a result that the server did not sign")
 
 
 def _content(recorded: Recorded, name: str) -> bytes:

@@ -83,8 +83,8 @@ def _check_server_data(data: Data) -> None:
     if texts:
         raise ConfigError(
             "data.server_set",
-            f"{texts[0]} is text, and no other set has its tokens",
-            "leave it out, with data.server_fraction",
+            f"the server's samples must be of the parties' text: {texts[0]} has tokens of its own",
+            "leave out both data.server_set and data.server_fraction",
         )
 
 

@@ -31,8 +31,8 @@ def check_checks(scenario: Scenario) -> None:
     if kind == "published" and scenario.clustering.size > 1:
         raise ConfigError(
             "checks.kind",
-            "the published tests work for single uploads and reject honest sums",
-            'set kind = "corrected", or clustering.size = 1',
+            "the tests as the paper has them are for single uploads: they would reject honest sums",
+            'set kind = "corrected"; or, without secure sums, clustering.size = 1',
         )
 
 

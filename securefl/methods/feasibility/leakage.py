@@ -72,9 +72,9 @@ def _check_single_sums(scenario: Scenario) -> None:
     if not sums.colluders_per_cluster <= colluders <= sums.colluders:
         raise ConfigError(
             "leakage.colluders",
-            f"{colluders}, but f = {sums.colluders_per_cluster} collude in one cluster and"
-            f" q = {sums.colluders} in the whole run",
-            f"{sums.colluders_per_cluster} to {sums.colluders}",
+            f"{colluders} colluders, but secure_sum.colluders_per_cluster is {sums.colluders_per_cluster} and"
+            f" secure_sum.colluders is {sums.colluders}",
+            "set a number between these two",
         )
     if sums.min_survivors < colluders + sums.k_anonymity:
         raise ConfigError(

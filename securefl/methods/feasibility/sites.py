@@ -82,8 +82,8 @@ def _conflicts(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 def _untestable(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
     """Yield the conflicts of settings that need a test of the model at the server."""
-    untested = "nobody but a site can say how good a model is"
-    remedy = "use stop.metric, one of [evaluation]"
+    untested = "only the sites can test the model"
+    remedy = "use stop.metric, a metric of [evaluation]"
     for name in ("target", "patience"):
         if getattr(scenario.stop, name) is not None and scenario.stop.metric is None:
             yield f"stop.{name}", untested, remedy

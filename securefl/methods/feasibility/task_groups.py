@@ -110,8 +110,8 @@ def _check_company(scenario: Scenario) -> None:
     if robust.needs_server_gradient(scenario.aggregation.rule):
         raise ConfigError(
             "aggregation.rule",
-            "a rule with server data cannot be combined with groups",
-            "choose another rule",
+            f"{scenario.aggregation.rule.name} needs samples at the server, which groups cannot use",
+            "choose a rule without them, such as median or trimmed-mean",
         )
     for index, behaviour in enumerate(scenario.behaviours):
         if isinstance(behaviour, CoalitionAttack) or attacks.is_of_server(behaviour):

@@ -177,8 +177,9 @@ class Statistics:
                 error = self.features[name].errors.get("std")
                 least = "" if error is None else f", or below {error:.3g}"
                 raise UsageError(
-                    f"the spread of {name!r} is unresolved (0{least}): declare a narrower range,"
-                    ' leave the column out, or unresolved="centre"'
+                    f"cannot standardise column {name!r}: its standard deviation is 0{least}, lost in the"
+                    " noise; declare a narrower range, leave the column out, or pass unresolved='centre' to"
+                    " subtract its mean only"
                 )
 
 

@@ -244,7 +244,9 @@ def _metric_words(metric: Metric, samples: float, values: Mapping[str, Any]) -> 
         raise _not_numbers(metric, values)
     found = given.astype(np.float64)
     if not np.isfinite(found).all():
-        raise MetricError(f"evaluate gave a {metric.name} that is not finite")
+        raise MetricError(
+            f"evaluate returned a {metric.name} that is NaN or infinite: return a finite number"
+        )
     shape = _shape(metric)
     if found.shape != shape and not (metric.words == 1 and found.size == 1):
         raise MetricError(f"evaluate gave {metric.name} of shape {found.shape}, expected {shape}")

@@ -119,8 +119,8 @@ def clip_words(scenario: Scenario, ring_bits: int) -> ClipWords | None:
         table = noise_table(scenario.privacy.law, shares.share_std, "privacy.clip.noise")
         if members * ((1 << scale) + table.largest) < 2 ** (ring_bits - 1):
             return ClipWords(config, scale, table)
-    reason = f"{noise_of_bits(scenario):g} of noise does not fit into {ring_bits} bits"
-    raise ConfigError("privacy.clip.noise", reason, "set another noise, or encoding.ring_bits = 64")
+    reason = f"noise of {noise_of_bits(scenario):g} times one party's bit does not fit into {ring_bits} bits"
+    raise ConfigError("privacy.clip.noise", reason, "set encoding.ring_bits = 64, or less noise")
 
 
 def words_of(scenario: Scenario) -> int:

@@ -90,8 +90,8 @@ class RunOptions(process.RecordOptions, BrokerFiles):
         if self.tls:
             raise ConfigError(
                 "--tls",
-                f"is for a local broker only, and {self.broker!r} is a URL",
-                "use an mqtts:// URL for TLS, and --tls-ca for its authority",
+                f"is for a broker that this run starts, and {self.broker!r} is a URL",
+                "leave out --tls: an mqtts:// URL has TLS, with the authority of --tls-ca",
             )
         return self.given_brokers(self.broker)
 

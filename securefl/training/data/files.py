@@ -26,7 +26,9 @@ def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise ConfigError(str(path), f"has {size:,} bytes, more than {MAX_BYTES:,}", "split the file")
+            raise ConfigError(
+                str(path), f"has {size:,} bytes, more than {MAX_BYTES:,}", "make a smaller file"
+            )
         return path.read_bytes()
     except FileNotFoundError:
         there = "its folder exists" if path.parent.is_dir() else f"the folder {path.parent} does not exist"

@@ -169,7 +169,7 @@ def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
     except Exception as error:  # any exception of a user's model, here in training mode
         raise ConfigError(
             "model",
-            f"fails on a single example in training: {error}",
+            f'fails on a single example in training, with {type(error).__name__}: "{error}"',
             "make it accept a batch of one example",
         ) from error
     if not torch.equal(scores[0].nan_to_num(), scores[2].nan_to_num()):

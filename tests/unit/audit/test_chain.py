@@ -169,7 +169,7 @@ class TestWhatHolds:
         assert not any(one.signed for one in kept if one.place.round == 2)
         assert look(directory).proved
         received(directory, "p03", "ChainedAnnounce", 2, other_model, whole=False)
-        assert "in round 2 is not authentic (the server did not sign" in breaches(look(directory))
+        assert "in round 2 is not authentic (it carries a result that the server" in breaches(look(directory))
 
     def test_anybody_s_transcript_has_the_quorums_of_all_rounds_but_the_last(
         self, copied: RunDirectory
@@ -298,7 +298,9 @@ class TestForgedTranscripts:
         found = (
             "The transcript of p03 is forged or damaged: its ChainedAnnounce message from server in round 2"
         )
-        assert breaches(run) == f"{found} is not authentic (the server did not sign the result in it)."
+        assert (
+            breaches(run) == f"{found} is not authentic (it carries a result that the server did not sign)."
+        )
         assert [line.verdict for line in run.lines] == ["confirmed"] * 3
 
     @pytest.mark.parametrize("kind", ["ChainedAnnounce", "Reveals", "BindingFreeze", "Certificate"])
@@ -356,7 +358,7 @@ class TestForgedTranscripts:
         """Nothing opens with it, as if the server had sealed something else."""
         name = verifiers_of(copied, 1)[0]
         other = seeded_identities(NAMES, 2)[0][name]
-        with pytest.raises(ConfigError, match=f"is not the key of {name} on the roster"):
+        with pytest.raises(ConfigError, match=f"is not the key that the roster has for {name}"):
             look(copied, identities={name: other})
 
     def test_a_frame_that_is_gone_or_altered_is_refused(self, copied: RunDirectory) -> None:

@@ -170,10 +170,11 @@ def test_a_column_of_unresolved_spread_is_refused_or_centred() -> None:
     assert told.unresolved == ("a", "zero")
     row = np.array([[2.001, 7.0, 1.5]])
     with pytest.raises(
-        UsageError, match=r"spread of 'a' is unresolved \(0, or below 0.25\): declare a narrower"
+        UsageError,
+        match=r"column 'a': its standard deviation is 0, or below 0.25, lost in the noise; declare",
     ):
         told.standardise(row)
-    with pytest.raises(UsageError, match=r"spread of 'zero' is unresolved \(0\)"):
+    with pytest.raises(UsageError, match="column 'zero': its standard deviation is 0, lost"):
         told.standardise(row[:, 2:], ["zero"])
     centred = told.standardise(row, unresolved="centre")
     np.testing.assert_array_equal(centred, [[2.001 - 2.0, 0.0, 0.5]])

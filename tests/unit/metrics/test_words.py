@@ -105,7 +105,7 @@ def test_numbers_outside_the_range_count_as_its_end() -> None:
         (2.5, SAID, "evaluate tested on 2.5 samples"),
         (10, {}, "evaluate gave no metric loss, which the scenario declares; it gave no metrics$"),
         (10, {"los": 1.0, "f1": 1.0}, "evaluate gave no metric loss, .*; it gave f1, los$"),
-        (10, SAID | {"loss": math.nan}, "evaluate gave a loss that is not finite"),
+        (10, SAID | {"loss": math.nan}, "evaluate returned a loss that is NaN or infinite"),
         (10, SAID | {"loss": "good"}, "evaluate gave loss = 'good', expected numbers"),
         (10, SAID | {"loss": [1.0, 2.0]}, r"evaluate gave loss of shape \(2,\), expected \(\)"),
         (10, SAID | {"scores": np.zeros(5)}, r"evaluate gave scores of shape \(5,\), expected \(2, 5\)"),

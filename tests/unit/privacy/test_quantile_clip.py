@@ -234,7 +234,7 @@ def test_noise_that_spends_more_than_epsilon_is_refused() -> None:
 
 
 def test_noise_without_a_table_is_refused() -> None:
-    with pytest.raises(ConfigError, match="100000 of noise does not fit into 32 bits"):
+    with pytest.raises(ConfigError, match="noise of 100000 times one party's bit does not fit into 32 bits"):
         words(clip="{noise=100000.0}")
 
 

@@ -47,7 +47,7 @@ def test_a_patch_does_not_fit_on_text() -> None:
     error = refusal(*TEXT, 'behaviours=[{kind="label-flip",count=1},{kind="backdoor",count=1}]')
     assert (error.path, error.reason) == (
         "behaviours.1.kind",
-        "backdoor works on images, and shakespeare is text",
+        "backdoor works on images, and must be of the parties' text",
     )
 
 
@@ -76,13 +76,13 @@ def test_a_patch_does_not_fit_on_text() -> None:
         (
             (*TEXT, "data.server_set=mnist", "data.server_fraction=0.1"),
             "data.server_set",
-            "shakespeare is text",
+            "must be of the parties' text",
             "leave it out",
         ),
         (
             ("data.server_set=shakespeare", "data.server_fraction=0.1"),
             "data.server_set",
-            "shakespeare is text",
+            "must be of the parties' text",
             "leave it out",
         ),
     ],

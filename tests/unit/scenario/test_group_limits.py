@@ -155,7 +155,7 @@ def test_two_groups_part_once_and_have_no_pace() -> None:
         (
             ("aggregation.rule={type='fltrust'}",),
             "aggregation.rule",
-            "a rule with server data cannot be combined with groups",
+            "needs samples at the server, which groups cannot use",
         ),
         (("aggregation.claim='worst-case'",), "aggregation.claim", "may join one group"),
         (("training.dp_sgd={}",), "groups.count", "groups cannot be combined with privacy noise or DP-SGD"),

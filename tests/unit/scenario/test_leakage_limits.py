@@ -41,9 +41,21 @@ def test_reclusterings_that_are_never_opened_are_refused() -> None:
 @pytest.mark.parametrize(
     ("overrides", "path", "says"),
     [
-        (("leakage.colluders=1",), "leakage.colluders", "1, but f = 0 collude in one cluster and q = 0"),
-        ((COLLUDERS, "leakage.colluders=0"), "leakage.colluders", "(1 to 3)"),
-        ((COLLUDERS, "leakage.colluders=4"), "leakage.colluders", "(1 to 3)"),
+        (
+            ("leakage.colluders=1",),
+            "leakage.colluders",
+            "1 colluders, but secure_sum.colluders_per_cluster is 0",
+        ),
+        (
+            (COLLUDERS, "leakage.colluders=0"),
+            "leakage.colluders",
+            "is 1 and secure_sum.colluders is 3 (set a number between these two)",
+        ),
+        (
+            (COLLUDERS, "leakage.colluders=4"),
+            "leakage.colluders",
+            "is 1 and secure_sum.colluders is 3 (set a number between these two)",
+        ),
         ((COLLUDERS, "leakage.colluders=2"), "secure_sum.min_survivors", "besides 2 colluders"),
         (("leakage.leverage=0.4",), "leakage.leverage", "already gives 1 / 2 (set it to at least 0.5"),
         (

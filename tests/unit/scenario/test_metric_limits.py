@@ -44,7 +44,7 @@ def test_metrics_at_sites_are_feasible() -> None:
     "overrides, said",
     [
         (("stop.metric='auc'",), "stop.metric: auc is not a metric of [evaluation] (one of: scores.auc)"),
-        (("stop.target=0.9",), "stop.target: nobody but a site can say"),
+        (("stop.target=0.9",), "stop.target: only the sites can test the model"),
         (("evaluation={}", "stop.metric='x'"), "stop.metric: x is not a metric of [evaluation] (one of:"),
         (("expect=[{metric='evaluation',at_least=1}]",), "expect.0.of: None is not a metric of [evaluation]"),
         (("expect=[{metric='rounds',of='scores.auc',at_least=1}]",), "expect.0.of: is for metric"),

@@ -41,9 +41,12 @@ def test_without_data_a_federation_is_feasible() -> None:
             ("clustering.reclusterings=2", "clustering.new_work=true", "clustering.size=3"),
             "clustering.new_work: cannot be combined with sites that train twice",
         ),
-        (("stop.target=0.9",), "stop.target: nobody but a site can say"),
-        (("stop.patience=3",), "stop.patience: nobody but a site can say"),
-        (("expect=[{metric='accuracy',at_least=0.5}]",), "expect.0.metric: nobody but a site can say"),
+        (("stop.target=0.9",), "stop.target: only the sites can test the model"),
+        (("stop.patience=3",), "stop.patience: only the sites can test the model"),
+        (
+            ("expect=[{metric='accuracy',at_least=0.5}]",),
+            "expect.0.metric: only the sites can test the model",
+        ),
     ],
 )
 def test_what_needs_samples_or_a_test_is_refused(overrides: tuple[str, ...], said: str) -> None:

@@ -359,7 +359,10 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         (lambda: site_of([{"x": 1, "y": 2}] * RECORDS), "make no batch: TypeError"),
         (lambda: site_of([7] * RECORDS), "make no batch: ValueError"),
         (lambda: site_of(model=Pair()), "fails on a single example: 'tuple' object"),
-        (lambda: site_of(model=Moody()), "fails on a single example in training: not today"),
+        (
+            lambda: site_of(model=Moody()),
+            'fails on a single example in training, with ValueError: "not today"',
+        ),
         (
             lambda: SimpleNamespace(samples=3),
             "SimpleNamespace has its own training loop, and privacy of records",

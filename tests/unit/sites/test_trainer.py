@@ -307,7 +307,7 @@ def judged(evaluate: Callable[..., Any], metrics: Any = NOTHING, used: Any = 5) 
         ((32, {"loss": True}), "expected numbers"),
         ((32, {"loss": np.True_}), "expected numbers"),
         ((32, {"loss": "1.0"}), "expected numbers"),
-        ((32, {"loss": float("nan")}), "a loss that is not finite"),
+        ((32, {"loss": float("nan")}), "a loss that is NaN or infinite"),
         ((32, {}), "gave no metric loss"),
         ((32.5, {"loss": 1.0}), "tested on 32.5 samples"),
         ((True, {"loss": 1.0}), "tested on True samples"),

@@ -167,7 +167,9 @@ def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.R
     if delivery.sender != dealer or delivery.place != setup.place or not isinstance(dealt, messages.Dealt):
         raise PeerError(SERVER, f"relays something else than the dealer's triples for {setup.describe()}")
     if phase.tuples is not None:
-        raise PeerError(dealer, f"sends triples twice for {setup.describe()}, but each is used once")
+        raise PeerError(
+            dealer, f"sends random values (triples) again for {setup.describe()}; the first ones are used"
+        )
     try:
         tuples = read_deal(
             dealt,
