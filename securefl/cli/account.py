@@ -116,7 +116,6 @@ def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
 
 
 def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[RunAccount]) -> Iterator[str]:
-    """Yield the possible information about the party in metrics without noise."""
     if accepted := sum(one.run.repeats for one in runs):
         yield (
             f"metrics: {count(accepted, 'run')} summed metrics of the same samples in changing clusters,"
@@ -128,7 +127,6 @@ def _of_metrics(opened: AccountFile, identity: crypto.Identity, runs: Sequence[R
 
 
 def _spent(opened: AccountFile, runs: Sequence[RunAccount], budget: float | None) -> Iterator[str]:
-    """Yield the spent part and the rest of a budget."""
     if not any(one.updates for one in runs):
         spent = chosen_epsilon(opened.entries)
         left = "" if budget is None else f", {max(budget - spent, 0.0):.4g} left"

@@ -100,7 +100,6 @@ def _names(listed: str) -> list[str]:
 
 
 def _experiments(listed: str) -> list[str]:
-    """Refuse an unknown experiment before anything is computed."""
     for name in _names(listed):
         if name not in _EXPERIMENTS:
             raise ConfigError(

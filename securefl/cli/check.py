@@ -39,7 +39,6 @@ def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
 
 
 def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedResult]]) -> bool:
-    """Check the results in turn; print and write the findings."""
     if not checks:
         reason = f"{asked.folder} holds no result of these at {asked.scale} scale"
         raise ConfigError("--check", reason, "see --list for the results there")

@@ -44,13 +44,12 @@ class CountsFile:
 def read_counts(path: Path) -> CountsFile:
     """Read the parties of a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
-    Empty lines, lines that begin with # and a heading (a first line of words in place of numbers) are left
-    out. Parties without a name are named by their line.
+    Empty lines, lines that begin with # and a heading of words are skipped. Parties without a name are named
+    by their line.
 
     Raises:
-        ConfigError: the file cannot be read, is not CSV or holds no party; a line has another number of
-            fields than the first one, a name twice, a count that is no whole number in [1, 2^31], or a loss
-            that is no number >= 0.
+        ConfigError: the file cannot be read, is not CSV or holds no party; fields differ in number, a name
+            occurs twice, a count is not in [1, 2^31], or a loss is not >= 0.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -102,7 +101,6 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _misfit(fields: int, width: int) -> str:
-    """Return the fault of a line with ``fields`` fields, after lines of ``width``."""
     has = f"has {report.count_of(fields, 'field')}"
     if fields == width or fields > 3:
         return has

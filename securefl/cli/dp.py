@@ -167,7 +167,7 @@ def _settle(scenario: Scenario, data: Path | None, records: int | None, seed: in
             "privacy.unit", 'is "none": there is no noise to compute', "set it to record or party"
         )
     privacy.need_dp_accounting()
-    # These imports take a second or two; refusals come before them.
+    # Slow imports come after the refusals.
     from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
     from securefl.training.data import load_samples  # noqa: PLC0415 - with it
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from securefl.cli.batch import Batch
 
 _GAP = 2
-"""Characters between two columns."""
 _LEAST = 12
 """Fewest characters of a title or verdict, on any terminal."""
 _SOME = 32
@@ -65,10 +64,10 @@ def run_experiments(
     Args:
         wanted: exhibits, each with its data.
         scale: of all of them.
-        out: folder for results; finished and interrupted simulations are in its ``.work``.
-        effort: seeds, device, data and processes of the simulations, and a second format of the pictures.
+        out: folder for results; simulations are in its ``.work``.
+        effort: options of the simulations, and a second format of the pictures.
         quiet: print nothing.
-        family: all exhibits whose claims are judged together with those of ``wanted``; each alone if None.
+        family: exhibits whose claims are judged together with those of ``wanted``; each alone if None.
 
     Raises:
         ConfigError: a file, data or the device are refused; earlier exhibits may be done by then.

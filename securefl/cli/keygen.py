@@ -77,7 +77,6 @@ def _note_state() -> None:
 
 
 def _expect_free(out: Path, names: Iterable[str], *also: str) -> None:
-    """Refuse before the first key is written, not halfway."""
     wanted = [out / f"{name}{suffix}" for name in names for suffix in (".key", ".pub", ".account")]
     for path in (*wanted, *(out / name for name in also)):
         if path.exists():

@@ -57,7 +57,6 @@ KeyOption = Annotated[Path | None, typer.Option(help="Private key of --tls-cert 
 
 
 def _kept_rounds(text: str) -> int | None:
-    """Return the number of rounds whose models are kept; None for all."""
     if text == "all":
         return None
     if not text.isascii() or not text.isdecimal():

@@ -176,7 +176,6 @@ def scenario_text(found: Plan, chosen: int, data: str) -> str:
 
 
 def _share(data: str, parties: int) -> int:
-    """Return the training samples of each party in an even split."""
     samples = data_shape(data).samples
     if parties > samples:
         raise ConfigError(
@@ -186,7 +185,6 @@ def _share(data: str, parties: int) -> int:
 
 
 def _row(found: Plan, choose: int | None) -> int:
-    """Return the index of the chosen row, from 0."""
     if choose is None:
         return found.chosen
     if not 1 <= choose <= len(found.rows):

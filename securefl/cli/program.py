@@ -94,7 +94,6 @@ def _usage_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def _refusal(error: Any, ctx: Any) -> ConfigError:
-    """Return the error of a command line: the option or argument, the reason, and the help to consult."""
     program, see = ctx.command_path, f"see: {ctx.command_path} {ctx.help_option_names[0]}"
     parameter, option = getattr(error, "param", None), getattr(error, "option_name", None)
     if parameter is not None:
@@ -129,5 +128,4 @@ def _name(parameter: Any) -> str:
 
 
 def _clause(sentence: str) -> str:
-    """Return a sentence as a clause."""
     return sentence[:1].lower() + sentence[1:].rstrip(".")

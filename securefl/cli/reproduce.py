@@ -101,7 +101,6 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
 
 
 def _refuse_no_use(asked: Asked, known: Sequence[Exhibit]) -> None:
-    """Refuse options that experiments without named data sets cannot use."""
     first = known[0]
     if first.named:
         return

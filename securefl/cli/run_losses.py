@@ -25,17 +25,17 @@ def declared_in_run(
 ) -> tuple[Declared, ...]:
     """Return the declared count of each party of a run, and the loss of the final model on its samples.
 
-    With task groups, the model with the least loss on them: the party's own choice. It needs the data of all
-    parties in one place: local runs and simulations.
+    With task groups, the loss is that of the party's best model. The data of all parties must be in one
+    place: local runs and simulations.
 
     Args:
         directory: the run's.
-        scenario: of the run, from the directory.
+        scenario: of the run.
         data_dir: of the data sets.
 
     Raises:
-        ConfigError: a run without a recorded seed, without a model or with one of another shape, or the
-            data set is missing.
+        ConfigError: the run has no recorded seed, no model or one of another shape; or the data set is
+            missing.
     """
     seed = _seed_of(directory)
     names, cast_as = attacks.party_names(scenario.parties), attacks.behaviours_of(scenario, seed)

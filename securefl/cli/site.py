@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 REPEAT_SECONDS = 60.0
 """Seconds of the longest training that is repeated."""
 _SHOWN = 4
-"""Names in a line."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ ALPHA, ALPHA_STAR = 0.1, 0.5
 SHOWN = 20
 """Most truncated parties that are named; the others are counted."""
 POINTS = 12
-"""Rows of the curve."""
 
 
 def weights(
@@ -179,7 +178,6 @@ def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
 
 
 def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star: float, use: str) -> None:
-    """Print U, and the parties with counts above it."""
     numbers = [one.count for one in declared]
     liars, before = heaviest(len(numbers), alpha), float(mwp(numbers, alpha))
     after = float(mwp(truncate_counts(numbers, cap), alpha))
@@ -208,7 +206,6 @@ def _tell(declared: Sequence[Declared], cap: Fraction, alpha: float, alpha_star:
 
 
 def _as_run(weighting: Weighting) -> str:
-    """Return the run's own treatment of its counts."""
     match weighting.mode:
         case "ignore":
             return "the run ignored counts: all parties had the same weight"

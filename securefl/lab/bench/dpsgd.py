@@ -1,10 +1,10 @@
 """`securefl bench dpsgd`: CPU time of a step of DP-SGD per example, beside plain SGD, on one thread.
 
 The nets are those of Xiang et al. 2023 (Tables 7 and 8): 784-32-10 with ELU (25,450 parameters), and three
-5x5 convolutions of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD is a round's: it
-copies the parameters into the model, draws a batch of fixed size from 3,000 records, and makes one update.
-Plain SGD trains on the same number of examples of one epoch, in batches of the same size. Each repetition
-measures all ways in turn; ratios are medians over repetitions, which cancels other load on the machine.
+5x5 convolutions of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD copies the
+parameters into the model, draws a batch of fixed size from 3,000 records, and makes one update. Plain SGD
+trains on the same number of examples of one epoch, in batches of the same size. Ratios are medians over
+repetitions.
 """
 
 import statistics
@@ -57,7 +57,6 @@ class DpReport:
     batch: int
     repetitions: int
     torch: str
-    """Version of torch."""
     rows: tuple[DpRow, ...]
 
 
@@ -112,7 +111,6 @@ def _measure(name: str, module: nn.Module, batch: int, repetitions: int, steps: 
 
 
 def _ways(module: nn.Module, batch: int, steps: int) -> dict[str, _Work]:
-    """Return the ways to measure, by name."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal((RECORDS, *_SHAPE)).astype(np.float32)
     y = rng.integers(0, _CLASSES, RECORDS)

@@ -1,8 +1,8 @@
 """`securefl bench crypten`: the same cluster sum by masks and by CrypTen, through the machines of a round.
 
-All parties and the server run in one process, one step at a time, every hop through the wire's code; only the
-network and the training are left out. Counted are the steps that the sum's messages and the update cause, and
-the bytes of their frames, not the round around it (model, hellos, nonces, evaluation), equal for all kinds.
+All parties and the server run in one process, through the wire's code, without network and training. Counted
+are the steps that the sum's messages and the update cause, and the bytes of their frames, not the round
+around it (model, hellos, nonces, evaluation).
 """
 
 import time
@@ -45,7 +45,6 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "weighting.mode=ignore",
     ),
 }
-"""Measured kinds, and their settings."""
 SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
 """(members, words) of the default rows."""
 
@@ -82,7 +81,6 @@ class Cost:
     """Bytes of a member's frames."""
     received: float
     member_seconds: float
-    """Processor seconds of a member."""
     server_seconds: float
     wall_seconds: float
     """From the first key to the opened sum, all members and the server one after another."""
@@ -101,8 +99,6 @@ class _Node:
 
 @dataclass(slots=True)
 class _Tally:
-    """One round's counts."""
-
     waves: int = 0
     began: float | None = None
     ended: float = 0.0
@@ -147,8 +143,6 @@ def _middle(runs: Sequence[Cost]) -> Cost:
 
 
 class _Round:
-    """One round of one cluster."""
-
     def __init__(self, kind: str, members: int, length: int, entropy: Entropy) -> None:
         scenario = parse_scenario(_SCENARIO.format(members=members), KINDS[kind])
         limits = feasibility.check(scenario)

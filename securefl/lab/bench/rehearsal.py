@@ -1,9 +1,8 @@
-"""One whole secure sum in one process, every hop through the wire's code, with a meter at each end.
+"""One whole secure sum in one process, through the wire's code, with a meter at each end.
 
-Only the network is simulated: all members run, so one rehearsal gives a sample per member. Stages of the
-round around the sum count if they are per instance (the freeze with its receipts, the sealed release), not if
-they are once per round: hello, nonces, certificate, ledger, the model itself. The disk (journal, spool) is
-left out.
+One rehearsal gives a sample per member. Stages of the round around the sum count if they are per instance
+(the freeze with its receipts, the sealed release), not if they are once per round: hello, nonces,
+certificate, ledger, the model itself. The disk (journal, spool) is left out.
 
 Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal boxes),
 ``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``. Stages
@@ -77,8 +76,6 @@ class _End:
 
 
 class _Sum:
-    """Both sides of one instance, step by step."""
-
     def __init__(self, members: int, length: int, entropy: Entropy) -> None:
         names = tuple(PartyId(f"p{index:04d}") for index in range(members))
         identities = {name: crypto.Identity.generate(name, entropy.child("identity", name)) for name in names}

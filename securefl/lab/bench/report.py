@@ -119,7 +119,6 @@ def _name(result: secagg.RowResult) -> str:
 
 
 def _count(number: int) -> str:
-    """Format 1000000 as 1e6, and 25450 unchanged."""
     digits = str(number)
     stem = digits.rstrip("0")
     return f"{stem}e{len(digits) - len(stem)}" if len(digits) - len(stem) > 2 else digits

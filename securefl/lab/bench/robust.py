@@ -1,12 +1,11 @@
 """`securefl bench robust`: every rule and pre-aggregator beside its floor.
 
 The floor is one ``np.sort`` along the clusters for coordinate-wise rules, one Gram matrix for distance-based
-rules, both for Bulyan, and for nearest-neighbour mixing a Gram matrix and a product of its size with the
-rows. The mean and the rules with a server gradient have neither and are compared with the Gram matrix;
-clipping and bucketing, which return a stack, with a copy of the rows. Seconds are CPU seconds of all threads.
-Each repetition measures the floor just before the rule: ratios are medians over such pairs, which cancels
-other load. Threads of a matrix product that wait for each other count as working: on a busy machine measure
-with OPENBLAS_NUM_THREADS=1.
+rules (and the mean and rules with a server gradient), both for Bulyan, and for nearest-neighbour mixing a
+Gram matrix and a product of its size with the rows; for clipping and bucketing a copy of the rows. Seconds
+are CPU seconds of all threads. Each repetition measures the floor just before the rule; ratios are medians
+over such pairs. Threads of a matrix product that wait for each other count as working: on a busy machine
+measure with OPENBLAS_NUM_THREADS=1.
 """
 
 import gc

@@ -69,9 +69,7 @@ class Side:
     encode: float
     """Seconds of clip, stochastic rounding and ring (members only): part of the update, not of the sum."""
     stages: dict[str, float]
-    """``seconds`` by stage."""
     floor_parts: dict[str, float]
-    """``floor`` by operation."""
     operations: Operations
     sent: int
     """Bytes of frames."""

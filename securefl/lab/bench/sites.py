@@ -3,15 +3,14 @@
 In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
 samples in batches of 32 by ``torch.optim.SGD``. A torch loop with the duties of any local training (seed,
 parameters in, a finite update of f64 out) takes turns on one thread with a ``TorchSite`` behind the party's
-whole handling of a site, its log included; with the loop alone; and with the built-in training. The first two
-must end with the same bits. Ratios are of CPU time, medians over repetitions, which cancels other load on the
-machine.
+site handling, its log included; with the loop alone; and with the built-in training. The first two must end
+with the same bits. Ratios are of CPU time, medians over repetitions.
 
-In a separate process: a site that returns the d numbers of float32 that it received. Milliseconds of the wall
-clock from parameters to returned arrays, and of the whole training with its conversion to f64 and its checks.
-Copies are bytes over 4 d: pages of the shared memory that were ever written to; the party's peak allocation
-meanwhile, by tracemalloc, which numpy reports to; and the peak resident memory of the site's process beyond
-its earlier memory and the shared memory.
+In a separate process: a site that returns the d numbers of float32 that it received. Wall milliseconds from
+parameters to returned arrays, and of the whole training with conversion to f64 and checks. Copies are bytes
+over 4 d: shared memory pages ever written to; the party's peak allocation, by tracemalloc (which numpy
+reports to); and the peak resident memory of the site's process beyond its earlier memory and the shared
+memory.
 """
 
 import contextlib
@@ -59,7 +58,6 @@ class HereRow:
     """One way of training the net once."""
 
     batches: str
-    """Source of the batches."""
     way: str
     milliseconds: float
     """CPU time, median over the repetitions."""
@@ -100,7 +98,6 @@ class SiteReport:
 
     repetitions: int
     torch: str
-    """Version of torch."""
     here: tuple[HereRow, ...]
     apart: ApartRow
 
@@ -134,7 +131,6 @@ def _samples() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _loaders() -> dict[str, Any]:
-    """Return sources of batches: the usual one, and one without cost."""
     x, y = _samples()
     return {
         "DataLoader": DataLoader(TensorDataset(x, y), batch_size=BATCH, shuffle=True),
@@ -143,7 +139,6 @@ def _loaders() -> dict[str, Any]:
 
 
 def _here(name: str, repetitions: int) -> list[HereRow]:
-    """Measure the ways of training with batches of ``name``."""
     rows = list[HereRow]()
     with tempfile.TemporaryDirectory() as folder:
         ways = _ways(_loaders()[name], Path(folder) / "site.jsonl")
@@ -173,7 +168,6 @@ def _row(name: str, way: str, seconds: list[tuple[float, float]]) -> HereRow:
 
 
 def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
-    """Return each way of training in round ``number``."""
     module, own = (models.build_model(models.Mlp(hidden=(64,)), _SHAPE, _CLASSES, seed=1) for _ in range(2))
     params, (x, y) = models.to_vector(module), _samples()
     site = sites.TorchSite(module, loader, cross_entropy, _sgd, samples=SAMPLES)

@@ -1,9 +1,8 @@
 """`securefl bench verified`: the price of verified rounds, through the machines of whole rounds (ADR 0044).
 
-Two clusters, all parties and the server in one process, one step at a time, every hop through the wire's
-code; only network, training and evaluation are left out. Runs with and without verification alternate, and
-their second round is measured: its announcement carries the attests of the first. Seconds are CPU seconds of
-one thread, medians over parties and repetitions.
+Two clusters in one process, through the wire's code, without network, training and evaluation. Runs with and
+without verification alternate, and their second round is measured: its announcement carries the attests of
+the first. Seconds are CPU seconds of one thread, medians over parties and repetitions.
 """
 
 from __future__ import annotations

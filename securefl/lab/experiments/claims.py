@@ -28,7 +28,6 @@ class Inequality(Struct, frozen=True):
 
     says: str
     differences: tuple[float, ...]
-    """Differences by seed."""
     bound: float = 0.0
     least: float = 0.0
     """Smallest mean difference over the bound that counts, at any certainty."""

@@ -83,7 +83,6 @@ def _round_values(values: F64) -> I64:
 
 
 def _signal(setting: PowerSetting, fixed: Entropy, signals: int) -> I64:
-    """Return the rounded sum of ``signals`` signals of full norm in one direction."""
     return _round_values(signals * setting.norm * setting.direction(fixed.child("signal")))
 
 

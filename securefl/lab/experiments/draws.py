@@ -103,5 +103,4 @@ def _exposure_counts(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) 
 
 
 def _chance(entropy: Entropy, purpose: str, name: PartyId) -> float:
-    """Return a uniform number in [0, 1)."""
     return int.from_bytes(entropy.child(purpose, name).draw(7), "big") / 2**56

@@ -41,7 +41,6 @@ class Exhibit:
     paper: str
     """Name of the paper; empty for a comparison."""
     path: Path
-    """Path of the experiment's file."""
     study: experiment.Study
     sheet: experiment.Experiment
     item: experiment.Item
@@ -180,7 +179,6 @@ class Exhibit:
         return CellPlan(scenarios, refused)
 
     def _check_metric(self, where: str, made: scenario.Scenario, others: Iterable[scenario.Scenario]) -> None:
-        """Refuse cells of sites with no metric to compare, or with several."""
         if not self.sheet.site:
             return
         metric = made.stop.metric

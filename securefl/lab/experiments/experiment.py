@@ -2,12 +2,11 @@
 
 A *study* (``_study.toml`` in the paper's folder) holds the settings and data sets that all experiments of a
 paper share. An *experiment* (any other file there without an underscore) has axes, whose product makes the
-cells, and *items*: numbered tables and figures, each with its own changes and the numbers that the paper
-prints. Changes are ``--set`` overrides with ``$names`` for numbers that the cell's choices give, or that are
-derived from those (:mod:`securefl.lab.experiments.quantities`).
+cells, and *items*: numbered tables and figures with their own changes and the published numbers. Changes are
+``--set`` overrides with ``$names`` (:mod:`securefl.lab.experiments.quantities`).
 
-Two short forms are read as experiments too: a *panel*, a figure whose cells are single curves, and a
-*comparison*, which holds its scenario and belongs to no paper. Reference: ``docs/reproduce.md``.
+Two short forms exist: a *panel*, a figure whose cells are single curves, and a *comparison*, which holds its
+scenario and belongs to no paper. Reference: ``docs/reproduce.md``.
 """
 
 from itertools import product
@@ -53,7 +52,6 @@ class StudyDataset(FileTable, frozen=True, kw_only=True):
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
     at: dict[ScaleName, Overrides] = field(default_factory=dict)
-    """Further overrides at one scale."""
     notes: dict[ScaleName, str] = field(default_factory=dict)
     """Omissions at one scale, for sheets that show a split. For trained experiments the scenario's
     description states them.

@@ -25,7 +25,6 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One table, figure or panel with one recomputed cell."""
 
     stem: str
-    """Stem of its file names."""
     result: str
     """Fingerprint of the checked result; a later result has another one."""
     cell: str = ""
@@ -35,7 +34,6 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     difference: float = 0.0
     """Largest difference between the committed and the recomputed numbers."""
     unchecked: str = ""
-    """Reason why nothing was computed."""
     commit: str = ""
     """Commit that recomputed, if it is not the commit of the last check."""
 
@@ -58,7 +56,6 @@ class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     commit: str
     """Commit of the last check; earlier findings keep their own."""
     versions: dict[str, str]
-    """Versions at the last check."""
     checked: tuple[CheckedResult, ...]
 
     def of(self, stem: str, result: str) -> CheckedResult | None:

@@ -249,7 +249,6 @@ class SimulationJob:
     def _former(
         self, federation: SimulatedFederation
     ) -> tuple[SeedRecord, ServerState | None, Collection[PartyId]]:
-        """Return the state of an interrupted simulation, or the initial state if it cannot be read."""
         new = SeedRecord(seed=self.seed, accuracies=(), ended="", seconds=0.0, device="", dataset="")
         try:
             standing, dead = read_checkpoint(self._checkpoint, federation.plan, training=federation.training)

@@ -22,7 +22,6 @@ class Shown:
     records: tuple[Record, ...]
     check: freshness.CheckRecord
     rulings: Mapping[str, Rulings]
-    """Rulings on all claims of the paper together, by the stem of a record."""
 
     @property
     def name(self) -> str:
@@ -220,7 +219,6 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
 
 
 def _published_lines(one: Shown, datasets: Sequence[experiment.StudyDataset]) -> Iterator[str]:
-    """Yield the paper's numbers for data sets without a run."""
     item, sheet = one.exhibit.item, one.exhibit.sheet
     tables = [
         (dataset, item.published[dataset.name]) for dataset in datasets if dataset.name in item.published
@@ -383,5 +381,4 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _cell_text(text: str) -> str:
-    """Return text that is valid in a table cell."""
     return text.replace("|", "\\|").replace("\n", "<br>")

@@ -99,5 +99,4 @@ def _percent(row: power.PowerRow, check: str, trials: int) -> str:
 
 
 def _margin(trials: int) -> float:
-    """Return the margin of a share of one half, in percentage points."""
     return 98 / math.sqrt(trials)

@@ -147,7 +147,6 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name of the data set; empty if the scenario names the data."""
     scale: experiment.ScaleName
     stem: str
-    """Stem of its file names."""
     title: str
     settings: str
     """Digest of cells, claims and published numbers, without seeds."""
@@ -162,7 +161,6 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: float
     """Total computing time of all simulations."""
     jobs: int
-    """Number of parallel simulations."""
     versions: dict[str, str]
     """Versions of the program that judged and drew; kept results may be older."""
     commit: str = ""
@@ -379,7 +377,6 @@ def write_result(path: Path, content: bytes) -> None:
 
 
 def _fold_lists(text: str) -> str:
-    """Put each list of numbers on one line."""
     out: list[str] = []
     numbers: list[str] | None = None
     for line in text.splitlines():

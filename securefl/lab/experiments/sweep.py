@@ -47,7 +47,6 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
     """Independent draws per cell."""
     parties: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
     sizes: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
-    """Cluster sizes m."""
     reclusterings: tuple[scenario.Positive, ...] = ()
     """Reclusterings R; default: from 1 to one above R* = ceil((N - 1) / (C - 1))."""
     colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
@@ -165,9 +164,7 @@ class SweepSetting:
     """One row of a sweep."""
 
     parties: int
-    """Parties N."""
     size: int
-    """Cluster size m."""
     colluders: int
     dropout: float
     work: Work

@@ -32,9 +32,7 @@ class ExhibitResults:
     auxiliary: str = ""
     """Auxiliary set used instead of the item's own (:attr:`~.sources.Source.instead`)."""
     shares: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
-    """Shares by label, for sheets that show a split (:attr:`CellRecord.shares`)."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Values by label (:attr:`CellRecord.values`)."""
 
 
 def tabulate(done: ExhibitResults) -> record.Record:
@@ -76,7 +74,6 @@ def tabulate(done: ExhibitResults) -> record.Record:
 
 
 def _measured_at_sites(scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
-    """Return the metric that sites are compared by, and its better direction."""
     one = next(iter(scenarios.values()), None)
     if one is None or one.stop.metric is None:
         return {}

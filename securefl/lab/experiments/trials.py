@@ -402,7 +402,6 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
 
 
 def _check(trials: Trials) -> None:
-    """Refuse settings that would stop a run in the middle."""
     for place, method in enumerate(trials.sheet.methods):
         if method.rule is not None and robust.needs_server_gradient(method.rule):
             raise ConfigError(

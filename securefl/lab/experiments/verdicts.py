@@ -48,7 +48,6 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     low: float
     """Lower end of the 95 % t interval of that difference; infinite with fewer than two seeds."""
     high: float
-    """Upper end."""
     p_holds: float
     """p value against "a comparison of the claim is false"; 1 with fewer than :data:`LEAST_SEEDS` seeds."""
     p_fails: float

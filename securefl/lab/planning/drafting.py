@@ -49,7 +49,6 @@ class DataShape:
     inputs: int
     classes: int
     samples: int
-    """Training samples."""
 
 
 DATA: Final = {

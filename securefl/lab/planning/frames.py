@@ -31,7 +31,6 @@ class Cohort:
     """Inputs of the sizes of a round's messages."""
 
     run: str
-    """Id of the run."""
     party: str
     """Name of a party; all names have this length."""
     parties: int
@@ -56,9 +55,7 @@ class Cohort:
     components: int = 0
     """Secrets of removable noise that each member shares."""
     verifiers: Verifiers | None = None
-    """Verifiers; None for unverified rounds."""
     samples: int = 1000
-    """Samples that a party declares."""
     round: int = 1
     sequence: int = 1000
     """Sequence number with the length of most in a run."""

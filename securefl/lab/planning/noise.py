@@ -21,8 +21,8 @@ def multiplier_of(demand: PlanRequest, works: int) -> float:
     """Return the noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
 
     For whole parties by privacy loss distributions, as in runs. For sampled records by integer Renyi orders,
-    5 to 20 % above a run's multiplier, which would take several seconds for each number of releases. For
-    updates opened several times, the exposure is 1, as in runs.
+    much faster, and 5 to 20 % above a run's multiplier. For updates opened several times, the exposure is 1,
+    as in runs.
 
     Raises:
         ConfigError: there is no such multiplier, or dp_accounting is missing.

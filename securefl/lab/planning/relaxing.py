@@ -92,7 +92,6 @@ def _mildest_values(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, f
 
 
 def _best(demand: PlanRequest, name: Soft) -> float | None:
-    """Return the mildest value of one demand that the others permit."""
     match name:
         case "case":
             return 0.0 if _feasible(demand) else None
@@ -112,7 +111,6 @@ def _feasible(demand: PlanRequest) -> bool:
 
 
 def _workable(demand: PlanRequest) -> Iterator[design.Shape]:
-    """Yield shapes for which some rule meets the demands."""
     for shape in design.shapes(demand):
         clusters = len(shape.sizes(demand.parties))
         if any(

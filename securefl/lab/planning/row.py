@@ -20,8 +20,8 @@ def sampling_variance(demand: PlanRequest, design: Design) -> float:
     """Return the variance of the aggregate around the honest mean, over that of one honest update.
 
     SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters independently of
-    their content: (n - q - b m) / (R (n - q - 1) b m). It only compares plans: rules that look at the
-    clusters pick otherwise, and the medians, which have b = 1 here, do better on average.
+    their content: (n - q - b m) / (R (n - q - 1) b m). It only compares plans: real rules pick otherwise, and
+    the medians, which have b = 1 here, do better on average.
     """
     clusters, benign = demand.parties // design.shape.size, demand.parties - demand.liars
     kept = kept_of(design.rule, clusters)
@@ -133,7 +133,6 @@ def verifier_seconds(members: int, sums: int, burden: Burden) -> VerifierCpu:
 FREEZES = 2_000
 """Simulated freezes for a cascade: standard error below 1.1 percentage points."""
 DRAWS = 1
-"""Drawn clusterings for the ledger."""
 _RUN = "run-00000000"
 _RARE = 1e-5
 """Probability of a lost cluster below which no cascade is simulated."""
@@ -264,7 +263,6 @@ def predict(demand: PlanRequest, design: Design, data: str) -> Row:
 def _with_crypten(
     cohort: frames.Cohort, design: Design, *, smallest: int
 ) -> Iterator[tuple[frames.SumKind, PlannedTraffic]]:
-    """Yield a party's traffic for other kinds of sums."""
     if design.min_survivors < 2:
         return
     yield "crypten", traffic(replace(cohort, kind="crypten"))

@@ -94,7 +94,7 @@ class Plan:
 
     demand: PlanRequest
     rows: tuple[Row, ...]
-    """The Pareto set, by bytes."""
+    """Pareto set, by bytes."""
     considered: int
     """Number of designs that meet the demands."""
     chosen: int

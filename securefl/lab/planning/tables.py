@@ -94,7 +94,6 @@ def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
 
 
 def _verification(row: Row) -> Iterator[str]:
-    """Yield the cost of verification, if any."""
     if row.verifiers is None or row.verifier_cpu is None:
         return
     opening, step, cpu = row.verifiers.opening, row.verifiers.step, row.verifier_cpu

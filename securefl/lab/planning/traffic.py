@@ -1,8 +1,8 @@
 """Bytes of a party's frames in one round, from real messages, encoded and framed as sent.
 
-Lengths do not depend on contents, so that nothing is estimated. A run may differ in the length of numbers in
-headers (rounds above 127, sequence numbers), in shorter boxes for the last members of some clusters, and by
-faults: retries, dropouts, smaller frames for some brokers.
+Lengths do not depend on contents. A run may differ in the length of numbers in headers (rounds above 127,
+sequence numbers), in shorter boxes for the last members of some clusters, and by faults: retries, dropouts,
+smaller frames for some brokers.
 """
 
 import functools

@@ -22,7 +22,6 @@ _WIDTH: Final = 130
 _TITLE_WIDTH: Final = 90
 _LEFT: Final = 0.09
 _ACROSS: Final = 5
-"""Small plots side by side."""
 _LEAST_SPAN: Final = 0.05
 """Smallest range of accuracies in a sweep."""
 _LEGEND: Final = 30
@@ -72,7 +71,6 @@ class HeatMap(Titled):
     values: tuple[tuple[float | None, ...], ...]
     """Values by row and column, in [0, 1]; None: no value."""
     texts: tuple[tuple[str, ...], ...]
-    """Texts of the cells."""
 
 
 @dataclass(frozen=True, slots=True)

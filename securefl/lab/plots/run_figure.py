@@ -10,7 +10,6 @@ from securefl.runtime import report
 from securefl.scenario import Scenario
 
 _ACROSS = 2
-"""Panels side by side."""
 _MOST = 1e100
 _WIDTH, _HEIGHT = 4.6, 2.5
 """Width and height of a panel, inches."""
