@@ -12,8 +12,8 @@ X25519 key generations    3: mask, box, sealing the release     k: public keys o
 X25519 agreements         2 (m - 1) + 1: masks, boxes, release  a + k a: releases, open pairs
 Ed25519 signatures        4 + F: advert, boxes, receipt,        2 m + a: key lists, box lists, freezes
                           release; masked input
-Ed25519 verifications     3 + (m - 1) + (a - 1): what the       2 m + a (2 + F): adverts and boxes;
-                          server says; relayed adverts and      receipts, releases, masked inputs
+Ed25519 verifications     3 + (m - 1) + (a - 1): server's       2 m + a (2 + F): adverts and boxes;
+                          messages; relayed adverts and         receipts, releases, masked inputs
                           receipts of the others
 SHA-256                   every byte signed or verified         the same
 ========================  ====================================  =========================================
