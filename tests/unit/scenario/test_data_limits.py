@@ -47,7 +47,7 @@ def test_a_patch_does_not_fit_on_text() -> None:
     error = refusal(*TEXT, 'behaviours=[{kind="label-flip",count=1},{kind="backdoor",count=1}]')
     assert (error.path, error.reason) == (
         "behaviours.1.kind",
-        "backdoor works on images, and must be of the parties' text",
+        "backdoor works on images, and shakespeare is text",
     )
 
 
@@ -76,14 +76,14 @@ def test_a_patch_does_not_fit_on_text() -> None:
         (
             (*TEXT, "data.server_set=mnist", "data.server_fraction=0.1"),
             "data.server_set",
-            "must be of the parties' text",
-            "leave it out",
+            "samples must be of the parties' text: shakespeare",
+            "leave out both",
         ),
         (
             ("data.server_set=shakespeare", "data.server_fraction=0.1"),
             "data.server_set",
-            "must be of the parties' text",
-            "leave it out",
+            "samples must be of the parties' text: shakespeare",
+            "leave out both",
         ),
     ],
 )
