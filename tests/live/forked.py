@@ -107,4 +107,4 @@ def _die_at(round_: int, kind: str) -> None:
         if (delivery.place.round, type(delivery.message).__name__.removeprefix("Stating")) == (round_, kind):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    cast("Any", ProcessWitness).received = last
+    cast("Any", ProcessWitness).record_received = last

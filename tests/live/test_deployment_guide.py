@@ -235,7 +235,7 @@ def check_audit_of(server: Path) -> None:
     out, error = audit.communicate(timeout=LIMIT)
     assert audit.returncode == 0, out + error
     told = " ".join(out.split())
-    assert f"{len(PARTIES)} party transcripts agree with each other and with the server's" in told
+    assert f"by {len(PARTIES)} party transcripts and the server's." in told
     assert "missing" not in told
 
 
