@@ -72,7 +72,8 @@ def test_a_server_that_cannot_write_asks_the_parties_to_wait_and_goes_on_once_it
     with site(tmp_path, broker, rounds=6) as place:
         parties = place.start_parties()
         for party in parties.values():
-            until_said(party, "waits for server")  # A server that ends before a party listens tells it nothing.
+            # A server that ends before a party listens tells it nothing.
+            until_said(party, "waits for server")
         server = place.start("server", room=room)
         code, said, complaint = server.wait(LIMIT)
         assert code == 3, complaint
