@@ -31,7 +31,7 @@ class BoxError(SecureflError):
     """
 
     def __init__(self) -> None:
-        super().__init__("the box does not open under this key and context")
+        super().__init__("cannot decrypt: another key, another context, or altered bytes")
 
 
 def seal_box(key: bytes, plaintext: bytes, associated: bytes, entropy: Entropy) -> bytes:

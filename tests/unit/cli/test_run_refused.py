@@ -150,8 +150,8 @@ def test_a_corrupt_data_file_is_refused(tmp_path: Path) -> None:
         (("--broker", "mqtts://host", "--tls-ca", "/no/such.pem"), "no such file"),
         (("--broker", "mqtt://user@host", "--password-file", "/no/such"), "cannot be read"),
         (("--device", "abacus"), "--device"),
-        (("--broker", "mqtts://host", "--tls"), "--tls: is for a local broker"),
-        (("--broker", "mqtt://host", "--tls"), "--tls: is for a local broker"),
+        (("--broker", "mqtts://host", "--tls"), "--tls: is for a broker that this run starts"),
+        (("--broker", "mqtt://host", "--tls"), "--tls: is for a broker that this run starts"),
         (("--tls-ca", "x.pem"), "needs a broker at a URL, and this run starts 'auto' itself"),
         (("--tls", "--tls-cert", "x.pem"), "needs a broker at a URL, and this run starts 'auto' itself"),
         (

@@ -118,7 +118,7 @@ class TestDeals:
         step = validated_member.share_update(phase, updates(3)[NAMES[0]], InsecureSeededEntropy(1))
         assert isinstance(step.phase, Gathering)
         (dealt, *_) = [message for _, message in cluster.said if isinstance(message, Dealt)]
-        with pytest.raises(PeerError, match="but each is used once"):
+        with pytest.raises(PeerError, match="the first ones are used"):
             validated_member.on_deal(step.phase, DealtTo(frame=cluster.signed(DEALER, dealt)), ROSTER)
 
     def test_of_other_checks_are_refused(self) -> None:
