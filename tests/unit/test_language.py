@@ -17,6 +17,11 @@ FOUND = {
     "that of which": "A sum of which a share is missing.",
     "let go of": "Shares that a member lets go of.",
 }
+RETIRED = {
+    *("BestSoFar", "Conviction", "ConvictsNobodyError", "Greeted", "Informed", "KeptChoice", "Occasion"),
+    *("Outside", "Past", "Standing", "Unmasked"),
+}
+"""Former names of phases and states; the field has words for them."""
 FINE = ("The server sends shares.", "Choose what to do.", "A body of work.", "The party that signs.")
 
 
@@ -38,6 +43,13 @@ def test_titles_comments_and_names_are_found(tmp_path: Path, monkeypatch: pytest
     assert [one.text for one in language.comments(path, source)] == ["One comment."]
     names = [name for _, name in language.functions(path, tree)]
     assert [name for name in names if language.PARTICIPLE.fullmatch(name)] == ["given"]
+
+
+def test_no_class_has_a_retired_name() -> None:
+    for path in (language.ROOT / "securefl").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} & RETIRED
+        assert not found, path
 
 
 def test_sentences_leave_out_code() -> None:
