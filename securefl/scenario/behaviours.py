@@ -315,11 +315,11 @@ class FalseMetrics(Behaviour, tag="false-metrics", frozen=True, kw_only=True):
     Refused without ``[evaluation]``.
 
     >>> from securefl.sections import FalseMetrics
-    >>> FalseMetrics(count=2, says="least").kind
+    >>> FalseMetrics(count=2, extreme="least").kind
     'false-metrics'
     """
 
-    says: Literal["most", "least"] = "most"
+    extreme: Literal["most", "least"] = "most"
     """Upper or lower end of the possible values."""
 
 

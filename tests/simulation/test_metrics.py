@@ -152,7 +152,7 @@ def test_liars_in_a_fifth_of_the_clusters_move_the_median_by_a_place(tmp_path: P
         "clustering.reclusterings=1",
         "stop.rounds=1",
     )
-    liars = "behaviours=[{kind='false-metrics',says='most',parties=['p03','p40']}]"
+    liars = "behaviours=[{kind='false-metrics',extreme='most',parties=['p03','p40']}]"
     record = simulated(tmp_path, *many, liars).rounds[0]
     clusters = [one.counted for one in record.sums]
     for name in ("scores.auc", "table.accuracy"):
@@ -168,12 +168,12 @@ LIARS = tuple(f"p{n:02d}" for n in range(0, 60, 5))
 """A fifth of 60 sites."""
 
 
-@pytest.mark.parametrize("says", ["most", "least"])
-def test_a_fifth_of_liars_move_the_median_by_their_shares_of_samples(tmp_path: Path, says: str) -> None:
+@pytest.mark.parametrize("extreme", ["most", "least"])
+def test_a_fifth_of_liars_move_the_median_by_their_shares_of_samples(tmp_path: Path, extreme: str) -> None:
     """20 random clusters of 3, new ones each round: up to half of them and more hold one of 12 liars."""
     many = ("parties=60", "clustering.size=3", "clustering.atoms=1", "clustering.reclusterings=1")
     more = ("evaluation.repeats='accept'", "evaluation.samples=1000", "evaluation.report='median'")
-    lies = f"behaviours=[{{kind='false-metrics',says='{says}',parties={list(LIARS)}}}]"
+    lies = f"behaviours=[{{kind='false-metrics',extreme='{extreme}',parties={list(LIARS)}}}]"
     w, spoiled = np.zeros(2, np.float32), []
     for record in simulated(tmp_path, *many, *more, lies).rounds:
         clusters = [tuple(one.counted) for one in record.sums]
@@ -187,8 +187,8 @@ def test_a_fifth_of_liars_move_the_median_by_their_shares_of_samples(tmp_path: P
             assert least - 2e-4 <= one.value <= most + 2e-4, (record.round, name)
         # What is said of the loss is the worst that can be said, so that the bound is met.
         loss = np.median([reach("loss", members, w) for members in clusters], axis=0)
-        assert found["loss"].value == pytest.approx(loss[int(says == "most")], abs=2e-4)
-        if says == "most":
+        assert found["loss"].value == pytest.approx(loss[int(extreme == "most")], abs=2e-4)
+        if extreme == "most":
             # Of 12 liars fewer than 10 clusters hold two: half of the clusters have at most one.
             tame = [members for members in clusters if len(set(members) & set(LIARS)) <= 1]
             assert len(tame) > 10

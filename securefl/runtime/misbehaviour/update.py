@@ -173,7 +173,7 @@ class _Lied:
         if lie is None:
             return said
         # Values beyond a bound are encoded as the bound; the number of samples stays plausible.
-        extreme = np.full_like(said, np.inf if lie.says == "most" else -np.inf)
+        extreme = np.full_like(said, np.inf if lie.extreme == "most" else -np.inf)
         extreme[0] = said[0]
         return extreme
 
