@@ -117,7 +117,7 @@ def test_from_python_too(folder: Path) -> None:
     result = securefl.simulate(toml, site="prices_of_tests:Site", out=folder / "out")
     assert result.summary.exit_code == 1
     assert "encoding.range" in result.summary.outcome.reason
-    assert [record.beyond for record in result.rounds] == [{"p00": 1, "p01": 1, "p02": 1}]
+    assert [record.beyond_range for record in result.rounds] == [{"p00": 1, "p01": 1, "p02": 1}]
     assert list(result.frame()["updates_beyond_range"]) == [3]
 
 

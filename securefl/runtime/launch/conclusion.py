@@ -15,7 +15,7 @@ def stopped_after(record: report.RoundRecord, scenario: Scenario) -> report.RunE
         first = min(failures)
         why = f"all {len(failures)} trainings of round {record.round} failed; {first}: {failures[first]}"
         return report.RunEnd(reason=why, untrained=True)
-    beyond = record.beyond or {}
+    beyond = record.beyond_range or {}
     first, limit = min(beyond), scenario.encoding.range
     parties = first if len(beyond) == 1 else f"{first} and {len(beyond) - 1} more"
     why = (

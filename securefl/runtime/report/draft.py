@@ -99,7 +99,7 @@ class RoundDraft:
             epsilon=spent,
             suspects=done.suspects,
             metrics=done.metrics,
-            doubted=done.doubted,
+            doubted_metrics=done.doubted,
             projections=tally.pop("projections", 0),
             measured=tally.pop("measured", 0),
             weighing=weighing(notes.declared, set().union(*notes.members.values()), notes.cap),

@@ -189,8 +189,8 @@ class RunMetrics:
         if self._beyond is not None:
             found = self._beyond(done.round)
             honest = filter(self.is_honest, record.counted)
-            record = replace(record, beyond={name: found[name] for name in honest if found.get(name)})
-        if self.stopping is None and (record.is_untrained or record.beyond):
+            record = replace(record, beyond_range={name: found[name] for name in honest if found.get(name)})
+        if self.stopping is None and (record.is_untrained or record.beyond_range):
             self.stopping = record
         self._heard = {}
         self._records.append(record)
@@ -261,7 +261,7 @@ class RunMetrics:
             refusals=sum(refused.values()),
             **asdict(self._end),
             failures=_total(record.failures for record in records),
-            beyond=_total(record.beyond for record in records),
+            beyond=_total(record.beyond_range for record in records),
             unchanged=sum(record.is_unchanged for record in records),
             evaluation={one.name: one.value for one in evaluated},
             deviations={one.name: one.deviation for one in evaluated if one.deviation},

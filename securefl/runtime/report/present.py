@@ -334,7 +334,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 str(record.round),
                 text.percent(record.accuracy),
                 text.digits(record.loss),
-                _of(record.heard, _expected_parties(record), "yellow"),
+                _of(record.survivor_count, _expected_parties(record), "yellow"),
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 text.seconds(record.seconds["total"]),
                 Text(
@@ -372,7 +372,10 @@ def _event_key(record: RoundRecord) -> tuple[object, ...]:
 
 
 def _event_lines(records: Sequence[RoundRecord], by: str) -> Iterator[str]:
-    heard, of = sorted({one.heard for one in records}), max(map(_expected_parties, records), default=0)
+    heard, of = (
+        sorted({one.survivor_count for one in records}),
+        max(map(_expected_parties, records), default=0),
+    )
     if not heard:
         return
     some = str(heard[0]) if len(heard) == 1 else f"{heard[0]} to {heard[-1]}"
@@ -408,8 +411,8 @@ def _events(record: RoundRecord, by: str) -> Iterator[str]:
     yield from _left_out(record)
     if record.failed:
         yield f"{text.count_of(len(record.failed), 'sum')} out by checks"
-    if record.doubted:
-        yield f"{text.count_of(len(record.doubted), 'sum')} of impossible metrics"
+    if record.doubted_metrics:
+        yield f"{text.count_of(len(record.doubted_metrics), 'sum')} of impossible metrics"
     if record.rejected:
         yield f"{text.count_of(len(record.rejected), 'cluster')} out by {by}"
     if closed := sum(reason.startswith(CLOSED) for reason in record.lost.values()):

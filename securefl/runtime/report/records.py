@@ -108,7 +108,7 @@ class RoundRecord:
     """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
     """Metrics by sites of the round's initial model."""
-    doubted: tuple[Doubted, ...] = ()
+    doubted_metrics: tuple[Doubted, ...] = ()
     """Sums with impossible metrics."""
     projections: int = 0
     """Projections of single updates that validation would reveal to dealer and one evaluator together."""
@@ -119,7 +119,7 @@ class RoundRecord:
     failures: Mapping[PartyId, str] | None = None
     """Reasons of failed trainings, by counted party; None if unknown to this process. Rows have the names
     only: reasons are in the parties' own logs."""
-    beyond: Mapping[PartyId, int] | None = None
+    beyond_range: Mapping[PartyId, int] | None = None
     """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """Verdicts of verifiers since the previous row, by round: the reason of a void step, or empty."""
@@ -127,7 +127,7 @@ class RoundRecord:
     """Sums of other numbers in the round's reports, by name."""
 
     @property
-    def heard(self) -> int:
+    def survivor_count(self) -> int:
         """Parties whose updates were opened in sums: fewer than :attr:`counted` with hidden groups."""
         return heard_in(self.sums)
 
@@ -199,14 +199,14 @@ class RoundRecord:
                 for each in row.get("evidence", ())
             ),
             metrics=tuple(Measured(name, **one) for name, one in row.get("metrics", {}).items()),
-            doubted=tuple(Doubted(**one) for one in row.get("doubted_metrics", ())),
+            doubted_metrics=tuple(Doubted(**one) for one in row.get("doubted_metrics", ())),
             projections=row.get("projections", 0),
             measured=row.get("measured", 0),
             weighing=Weighing.from_json(row["weights"]) if "weights" in row else None,
             failures={PartyId(party): "" for party in row["failed_trainings"]}
             if "failed_trainings" in row
             else None,
-            beyond={PartyId(party): many for party, many in row["beyond_range"].items()}
+            beyond_range={PartyId(party): many for party, many in row["beyond_range"].items()}
             if "beyond_range" in row
             else None,
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
@@ -222,7 +222,7 @@ class RoundRecord:
             **({} if self.backdoor_success is None else {"backdoor_success": self.backdoor_success}),
             "update_norm": finite(self.update_norm),
             "participants": len(self.participants),
-            "counted": self.heard,
+            "counted": self.survivor_count,
             "survivors": list(self.counted),
             "left_out": [{"party": out.party, "reason": out.reason} for out in self.left_out],
             "clusters": {
@@ -254,12 +254,18 @@ class RoundRecord:
             **({} if self.epsilon is None else {"epsilon": {p: finite(e) for p, e in self.epsilon.items()}}),
             **({"evidence": listed_evidence(self.suspects)} if self.suspects else {}),
             **({"metrics": metric_rows(self.metrics)} if self.metrics else {}),
-            **({"doubted_metrics": [asdict(one) for one in self.doubted]} if self.doubted else {}),
+            **(
+                {"doubted_metrics": [asdict(one) for one in self.doubted_metrics]}
+                if self.doubted_metrics
+                else {}
+            ),
             **({"projections": self.projections} if self.projections else {}),
             **({"measured": self.measured} if self.measured else {}),
             **({} if self.weighing is None else {"weights": self.weighing.to_json()}),
             **({} if self.failures is None else {"failed_trainings": sorted(self.failures)}),
-            **({} if self.beyond is None else {"beyond_range": dict(sorted(self.beyond.items()))}),
+            **(
+                {} if self.beyond_range is None else {"beyond_range": dict(sorted(self.beyond_range.items()))}
+            ),
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),

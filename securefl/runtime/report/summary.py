@@ -190,7 +190,7 @@ class Summary:
                     "loss": finite(record.loss),
                     **_backdoor(record.backdoor_success),
                     "participants": len(record.participants),
-                    "counted": record.heard,
+                    "counted": record.survivor_count,
                     "survivors": len(record.counted),
                     "left_out": {out.party: out.reason for out in record.left_out},
                     "opened": len(record.sums),
@@ -198,7 +198,11 @@ class Summary:
                     **({"failed": len(record.failed)} if self.checked is not None else {}),
                     "lost": len(record.lost),
                     **({} if record.failures is None else {"failed_trainings": len(record.failures)}),
-                    **({} if record.beyond is None else {"updates_beyond_range": len(record.beyond)}),
+                    **(
+                        {}
+                        if record.beyond_range is None
+                        else {"updates_beyond_range": len(record.beyond_range)}
+                    ),
                     **({"metrics": metric_rows(record.metrics)} if record.metrics else {}),
                     "seconds": round(record.seconds["total"], 3),
                 }

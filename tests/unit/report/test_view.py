@@ -96,7 +96,7 @@ def test_slots_of_hidden_groups_are_as_large_as_counts_say() -> None:
     again = [RoundRecord.from_row(json.loads(json.dumps(record.row()))) for record in told]
     assert server_view(told).by_size == server_view(again).by_size == {3: 1}
     assert server_view(told).exposed == ()
-    assert [(record.heard, len(record.counted)) for record in (*told, *again)] == [(3, 4)] * 2
+    assert [(record.survivor_count, len(record.counted)) for record in (*told, *again)] == [(3, 4)] * 2
 
 
 def test_view_of_a_run() -> None:
