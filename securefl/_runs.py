@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from securefl.training.sites.site import Site
 
 _OPTIONS: Final = re.compile(
+    r"(?<![^\s(])"
     r"--(data-dir|seed|exact|device|out|site-python|site-memory|site|resume|broker|lab)\b(?: (?=[A-Z]+\b))?"
 )
 
@@ -104,7 +105,6 @@ class Federation:
             resume=resume,
         )
         progress = launch.RoundLines() if verbose else launch.NoProgress()
-        self._summary: report.Summary | None = None
         self._simulation = launch.Simulation(_scenario_to_run(scenario, rounds), options, progress)
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class Federation:
             return None
         before = len(self.rounds)
         if self._simulation.step() is not None:
-            self._summary = self._simulation.conclude()
+            self._simulation.conclude()
         return self.rounds[-1] if len(self.rounds) > before else None
 
     def __iter__(self) -> Iterator[report.RoundRecord]:
@@ -171,9 +171,7 @@ class Federation:
         Raises:
             RunAbortedError: the disk is full or gone.
         """
-        if self._summary is None:
-            self._summary = self._simulation.conclude()
-        return RunResult(self._summary, self.path)
+        return RunResult(self._simulation.conclude(), self.path)
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,8 @@
 Every error of securefl carries one line for a person: the fault, its reason and, if there is one, the remedy.
 """
 
-from typing import Final
+import copyreg
+from typing import Any, Final
 
 EXIT_EXPECTED: Final = 0
 """Exit code: the run ended as its scenario expects."""
@@ -32,6 +33,10 @@ class SecureflError(Exception):
 
     exit_code = EXIT_ABORTED
     """Exit code of a command that ends with the error."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls __init__ with args, which hold only the whole line.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class UsageError(SecureflError):

@@ -175,6 +175,34 @@ def test_an_error_of_ones_own_function_is_raised(tmp_path: Path) -> None:
     assert "stopped by RuntimeError in round 0" in summary["reason"]
 
 
+def test_a_failed_simulation_leaves_the_summary_of_its_resumption(tmp_path: Path) -> None:
+    def fail(record: securefl.RoundRecord) -> None:
+        if record.round == 1:
+            raise RuntimeError("no plot")
+
+    failed = securefl.Federation("quickstart", rounds=3, out=tmp_path / "run", on_round=fail)
+    with pytest.raises(RuntimeError, match="no plot"):
+        failed.run()
+    securefl.simulate("quickstart", rounds=3, out=tmp_path / "run", resume=True)
+    summary = (tmp_path / "run" / "summary.json").read_text()
+    failed.stop()
+    assert (tmp_path / "run" / "summary.json").read_text() == summary
+
+
+def test_a_path_is_quoted_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "run--seed-5"
+    folder.mkdir()
+    (folder / "file").touch()
+    with pytest.raises(securefl.ConfigError, match=r"choose another out=") as caught:
+        securefl.simulate("quickstart", out=folder)
+    assert caught.value.path == str(folder)
+
+
+def test_a_name_with_a_dot_is_no_attribute() -> None:
+    assert not hasattr(securefl, "base.text")
+    assert not hasattr(securefl, "no.such")
+
+
 @pytest.mark.live
 def test_live_an_error_of_ones_own_function_ends_a_run_with_its_summary(tmp_path: Path) -> None:
     def fail(_record: securefl.RoundRecord) -> None:

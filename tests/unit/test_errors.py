@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pickle
 
-from securefl.base.errors import ConfigError, PeerError, RunAbortedError, SecureflError, UsageError
+from securefl.base.errors import (
+    ConfigError,
+    DecisionError,
+    PeerError,
+    RunAbortedError,
+    SecureflError,
+    UsageError,
+)
 
 
 def test_lines_for_people() -> None:
@@ -25,6 +32,13 @@ def test_one_base_and_no_kinship_besides() -> None:
     assert not issubclass(SecureflError, ValueError | OSError | RuntimeError)
 
 
-def test_the_plain_ones_survive_a_process_boundary() -> None:
-    for error in (UsageError("why"), RunAbortedError("why")):
-        assert str(pickle.loads(pickle.dumps(error))) == "why"  # noqa: S301 - our own bytes
+def test_errors_survive_a_process_boundary() -> None:
+    for error in (
+        UsageError("why"),
+        RunAbortedError("why"),
+        PeerError("p1", "why", b"proof"),
+        ConfigError("a.b", "is 0", "set 1"),
+        DecisionError("out", "was moved"),
+    ):
+        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

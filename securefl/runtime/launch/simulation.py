@@ -144,6 +144,7 @@ class Simulation:
         self._begun = False
         self.end: RunEnd | None = None
         """End of the simulation; None while rounds are left."""
+        self._concluded: Summary | None = None
 
     def step(self) -> RunEnd | None:
         """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation.
@@ -176,16 +177,19 @@ class Simulation:
         return self.end
 
     def conclude(self) -> Summary:
-        """Write and return the summary. Remaining rounds can be resumed from the checkpoint.
+        """Write the summary once and return it. Remaining rounds can be resumed from the checkpoint.
 
         Raises:
             RunAbortedError: the write failed.
         """
+        # By now another simulation may have resumed in the directory.
+        if self._concluded is not None:
+            return self._concluded
         self.close()
         self.end = end = self.end or _interrupted_end(
             "stopped by the caller", self._checkpoint, self._options
         )
-        summary = self._summary(end, write=True)
+        self._concluded = summary = self._summary(end, write=True)
         if not end.interrupted:
             self._checkpoint.unlink(missing_ok=True)
         return summary

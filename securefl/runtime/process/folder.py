@@ -28,15 +28,17 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
         ConfigError: another process holds it, the server has finished a run there, or it cannot be written.
     """
     path = out / f".{name}.lock"
-    lock = _lock(path, holder or f"a process of {name}")
+    lock, pid = _lock(path, holder or f"a process of {name}"), os.getpid()
     try:
         if name == SERVER:
             _refuse_second_run(out)
         yield
     finally:
         # Before unlocking: a new owner checks that its file still has this name.
-        with contextlib.suppress(OSError):
-            path.unlink()
+        # Not in a forked child, whose parent still holds the lock.
+        if os.getpid() == pid:
+            with contextlib.suppress(OSError):
+                path.unlink()
         os.close(lock)
 
 

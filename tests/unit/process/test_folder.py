@@ -135,3 +135,17 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="cannot be written"), claim_folder(tmp_path, P00):
         pytest.fail("held")
     assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+def test_a_forked_child_keeps_the_lock_of_its_parent(tmp_path: Path) -> None:
+    claim = claim_folder(tmp_path, P00)
+    claim.__enter__()
+    child = os.fork()
+    if child == 0:
+        claim.__exit__(None, None, None)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(ConfigError, match="is in use"), claim_folder(tmp_path, P00):
+        pytest.fail("two at a time")
+    claim.__exit__(None, None, None)
+    assert not list(tmp_path.iterdir())
