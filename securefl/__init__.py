@@ -15,8 +15,8 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         return _imported(name)
     # ``from securefl import scenario`` asks here before it imports the module.
-    if name.isidentifier() and find_spec(f"{__name__}.{name}"):
-        raise AttributeError(name)
+    if name.startswith("__") or (name.isidentifier() and find_spec(f"{__name__}.{name}")):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from securefl import attacks, rules, sections  # noqa: PLC0415 - imported when first used, as all names
     from securefl.base.text import refuse_attribute  # noqa: PLC0415 - the same
 

@@ -398,7 +398,7 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
     1
     """
     cancelled = threading.Event()
-    running = asyncio.create_task(asyncio.to_thread(run, scenario, cancelled=cancelled, **arguments))
+    running = asyncio.create_task(asyncio.to_thread(_run_in_thread, scenario, cancelled, arguments))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -408,6 +408,15 @@ async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArgu
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         raise
+
+
+def _run_in_thread(
+    scenario: Scenario | str | Path, cancelled: threading.Event, arguments: RunArguments
+) -> RunResult:
+    try:
+        return run(scenario, cancelled=cancelled, **arguments)
+    except StopIteration as error:  # no future carries it: the task would never end
+        raise RuntimeError("on_round raised StopIteration") from error
 
 
 def _scenario_to_run(scenario: Scenario | str | Path, rounds: int | None) -> Scenario:

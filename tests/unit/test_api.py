@@ -266,6 +266,15 @@ def test_a_misspelt_name_is_refused_with_the_name_that_it_stands_for(
     assert not hasattr(module, "__wrapped__")
 
 
+def test_a_task_ends_with_an_error_that_no_future_carries(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise StopIteration
+
+    monkeypatch.setattr("securefl._runs.run", stopped)
+    with pytest.raises(RuntimeError, match="on_round raised StopIteration"):
+        asyncio.run(asyncio.wait_for(securefl.run_async("quickstart"), 60))
+
+
 def test_a_federation_steps_to_the_bits_of_a_simulation(tmp_path: Path) -> None:
     whole = securefl.simulate("quickstart", rounds=3, seeded=True, out=tmp_path / "whole")
     federation = securefl.Federation("quickstart", rounds=3, seeded=True, out=tmp_path / "steps")
