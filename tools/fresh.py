@@ -66,16 +66,20 @@ def check(results: Sequence[Result], folder: Path, data_dir: Path) -> int:
     return 1 if stale else 0
 
 
+def head() -> str:
+    """Return the hash of the current commit; outside a checkout ``0``, which chooses the first part."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ended.stdout.strip() if ended.returncode == 0 else "0"
+
+
 def main() -> int:
     """Check the part of a commit, or everything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", metavar="COMMIT", help="hash whose part is checked; HEAD for the current")
     parser.add_argument("--data-dir", type=Path, default=ROOT.parent / "shared" / "data")
     given = parser.parse_args()
-    commit = given.part or ""
-    if commit == "HEAD":
-        command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    commit = head() if given.part == "HEAD" else given.part or ""
     folder = ROOT / RESULTS
     results = list(committed(folder, launch.scenario_folder() / "papers"))
     return check(part_of(results, commit), folder, given.data_dir)
