@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
-import re
 import sys
 import tempfile
 import threading
@@ -13,40 +12,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
 
 from securefl._api import load, with_overrides
+from securefl._arguments import named_in_python
 from securefl._result import RunResult
-from securefl.base.errors import EXIT_REFUSED, ConfigError, SecureflError
+from securefl.base.errors import EXIT_REFUSED, ConfigError
 from securefl.methods.metrics import Statistics
 from securefl.runtime import launch, report
 from securefl.scenario import Scenario, own_name, statistics_round
 
 if TYPE_CHECKING:
     from securefl.training.sites.site import Site
-
-_OPTIONS: Final = re.compile(
-    r"(?<![^\s(])"
-    r"--(data-dir|seed|exact|device|out|site-python|site-memory|site|resume|broker|lab)\b(?: (?=[A-Z]+\b))?"
-)
-
-
-@contextlib.contextmanager
-def _named_in_python() -> Iterator[None]:
-    """Replace the command-line options that an error names by the Python arguments."""
-    try:
-        yield
-    except SecureflError as error:
-        path = error.path if isinstance(error, ConfigError) else ""
-        error.args = (_in_python(path, "") + _in_python(str(error).removeprefix(path)),)
-        if isinstance(error, ConfigError):
-            error.path, error.reason = _in_python(path, ""), _in_python(error.reason)
-            error.remedy = _in_python(error.remedy)
-        raise
-
-
-def _in_python(words: str, sign: str = "=") -> str:
-    return _OPTIONS.sub(lambda option: option[1].replace("-", "_") + sign, words)
 
 
 class Federation:
@@ -69,7 +46,7 @@ class Federation:
     0 12 False
     """
 
-    @_named_in_python()
+    @named_in_python()
     def __init__(
         self,
         scenario: Scenario | str | Path,
@@ -136,7 +113,7 @@ class Federation:
         """Model, table and summary of the rounds so far."""
         return RunResult(self._simulation.so_far(), self.path)
 
-    @_named_in_python()
+    @named_in_python()
     def step(self) -> report.RoundRecord | None:
         """Simulate the next round and return its record; return None if the federation has ended.
 
@@ -164,7 +141,7 @@ class Federation:
             pass
         return self.stop()
 
-    @_named_in_python()
+    @named_in_python()
     def stop(self) -> RunResult:
         """End the federation and return its result; ``resume=True`` with its directory continues it.
 
@@ -246,7 +223,7 @@ def simulate(
     return federation.run()
 
 
-@_named_in_python()
+@named_in_python()
 def statistics(
     scenario: Scenario | str | Path, *, site: Callable[[str], Site] | str, seed: int = 0
 ) -> Statistics:
@@ -292,7 +269,7 @@ def statistics(
     return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
 
 
-@_named_in_python()
+@named_in_python()
 def run(
     scenario: Scenario | str | Path,
     *,

@@ -72,9 +72,9 @@ def parsed(function: object) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 
 def head(function: object) -> list[str]:
-    """The lines of a function's definition up to its docstring, as the source has them."""
-    lines = dedent(inspect.getsource(function)).splitlines()  # type: ignore[arg-type]
-    return [lines[number] for number in range(parsed(function).body[0].lineno - 1)]
+    """Return the lines of a definition from ``def`` to its docstring, as in the source."""
+    lines, made = dedent(inspect.getsource(function)).splitlines(), parsed(function)  # type: ignore[arg-type]
+    return lines[made.lineno - 1 : made.body[0].lineno - 1]
 
 
 def signature(function: object) -> str:

@@ -336,8 +336,9 @@ def _run_in(
         except ConfigError:
             raise
         except Exception as error:
-            end = report.RunEnd(reason=str(error), aborted=True)
-            if not isinstance(error, RunAbortedError):  # such as one of the caller's on_round
+            if isinstance(error, RunAbortedError):
+                end = report.RunEnd(reason=str(error), aborted=True)
+            else:  # such as one of the caller's on_round
                 end = conclusion.interrupted_end(f"stopped by {type(error).__name__}; what was written stays")
             if any(directory.transcript_folder.glob("*")):
                 # The same error may prevent the summary, and must be the one raised.

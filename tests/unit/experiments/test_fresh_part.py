@@ -11,7 +11,6 @@ from securefl.cli import reproduce as command
 from securefl.runtime.launch import scenario_folder
 from tests.unit.experiments.test_freshness import run, turned
 from tests.unit.experiments.tiny import shelf
-from tools import fresh
 from tools.fresh import PARTS, ROOT, check, committed, part_of
 
 RESULTS = ROOT / "docs" / "results"
@@ -56,13 +55,6 @@ def test_missing_data_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[
     result = next(one for one in known if one[2].stem == "figure-5-mnist-desk")
     assert check([result], RESULTS, tmp_path) == 0
     assert "0 of 0 results stale, 1 not checked" in capsys.readouterr().out
-
-
-def test_outside_a_checkout_one_part_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh, "ROOT", tmp_path)
-    assert fresh.head() == "0"
-    results = list(committed(RESULTS, scenario_folder() / "papers"))
-    assert 0 < len(part_of(results, "0")) < len(results)
 
 
 def _check(folder: Path, presets: Path) -> int:
