@@ -43,7 +43,7 @@ SMOKE = frozenset(
         "tests/live/test_deployed_leaves.py::test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model[15]",
         "tests/live/test_resumed.py::test_a_server_killed_in_a_round_goes_on[mosquitto-release]",
         "tests/live/test_resumed.py::test_sigterm_pauses_after_the_round_and_parties_wait",
-        "tests/live/test_sole.py::test_of_servers_that_start_at_the_same_time_one_leads[mosquitto]",
+        "tests/live/test_leader_lock.py::test_of_servers_that_start_at_the_same_time_one_leads[mosquitto]",
         "tests/live/test_ends.py::test_whoever_comes_after_the_end_is_told_and_nobody_else_can_end_a_run[mosquitto]",
         "tests/live/test_bad_input.py::test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused",
     }

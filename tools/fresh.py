@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from securefl.cli.asked import RESULTS, Asked
 from securefl.cli.check import check_record
+from securefl.cli.experiment_options import RESULTS, Asked
 from securefl.lab.experiments import Exhibit, Record, commit, exhibits, papers, read_check, read_records
 from securefl.runtime import launch
 

@@ -18,8 +18,8 @@ from rich.progress import (
 )
 
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.cli.asked import Effort
 from securefl.cli.console import say
+from securefl.cli.experiment_options import Effort
 from securefl.lab.experiments import (
     BETWEEN_CHECKPOINTS,
     CellPlan,

@@ -7,8 +7,8 @@ from functools import partial
 
 from securefl import scenario
 from securefl.base.errors import ConfigError
-from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import say
+from securefl.cli.experiment_options import Asked, sources_of
 from securefl.cli.splits import split_of
 from securefl.lab import experiments
 from securefl.runtime import report

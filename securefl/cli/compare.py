@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from securefl.cli import options
-from securefl.cli.asked import Effort
 from securefl.cli.console import answers
+from securefl.cli.experiment_options import Effort
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
 from securefl.runtime.launch import find_bundled

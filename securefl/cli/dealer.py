@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from securefl.base.ids import DEALER
-from securefl.cli import ending
-from securefl.cli.joining import MemberOptions
+from securefl.cli import run_end
+from securefl.cli.member_options import MemberOptions
 from securefl.cli.options import spread
 from securefl.runtime.launch import ended_by_signals, process
 
@@ -13,4 +13,4 @@ from securefl.runtime.launch import ended_by_signals, process
 def dealer(options: MemberOptions) -> None:
     """Run the dealer of validated sums, on a machine of its own; it needs no data."""
     with ended_by_signals():
-        ending.finish(process.dealer(options.settings(DEALER), ending.plain_news(DEALER)))
+        run_end.finish(process.dealer(options.settings(DEALER), run_end.plain_news(DEALER)))

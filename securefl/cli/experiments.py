@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from securefl.base.errors import ConfigError
-from securefl.cli.asked import Effort
 from securefl.cli.console import say
+from securefl.cli.experiment_options import Effort
 from securefl.lab.experiments import (
     LEAKAGE_REPORTED,
     SPLITS,

@@ -9,7 +9,7 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.cli import reproduce
-from securefl.cli.asked import Effort, PictureOption
+from securefl.cli.experiment_options import Effort, PictureOption
 from securefl.cli.experiments import run_experiments
 from securefl.lab import experiments, plots
 from securefl.methods import privacy

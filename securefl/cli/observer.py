@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from securefl.cli.ending import plain_news
-from securefl.cli.joining import JoinOptions
+from securefl.cli.member_options import JoinOptions
 from securefl.cli.options import LabOption, spread
+from securefl.cli.run_end import plain_news
 from securefl.runtime import launch
 
 

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from securefl.cli import ending, joining, options
+from securefl.cli import member_options, options, run_end
 from securefl.runtime import account, launch
 from securefl.runtime.launch import process
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyOptions(joining.MemberOptions):
+class PartyOptions(member_options.MemberOptions):
     """Options of a party; those of :class:`securefl.runtime.process.ProcessSettings` keep its names."""
 
     name: Annotated[str, typer.Option(help="This party's name in the roster.")]
@@ -50,6 +50,6 @@ def party(given: PartyOptions) -> None:
     """Run one party, with its own key and its own data."""
     with launch.ended_by_signals():
         book = given.account or account.account_beside(given.key)
-        name = joining.party_id(given.name)
+        name = member_options.party_id(given.name)
         settings = replace(given, account=book).settings(name, keep_heard=True)
-        ending.finish(process.party(settings, ending.plain_news(name)))
+        run_end.finish(process.party(settings, run_end.plain_news(name)))

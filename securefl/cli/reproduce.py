@@ -9,8 +9,8 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.cli import experiments, options
-from securefl.cli.asked import Asked, sources_of
 from securefl.cli.console import say
+from securefl.cli.experiment_options import Asked, sources_of
 from securefl.lab import plots
 from securefl.lab.experiments import (
     Exhibit,

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from securefl.base.ids import SERVER
-from securefl.cli import joining, options
+from securefl.cli import member_options, options
 from securefl.cli.console import answers, say
-from securefl.cli.ending import ShownRun
+from securefl.cli.run_end import ShownRun
 from securefl.runtime import launch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(joining.MemberOptions):
+class ServerOptions(member_options.MemberOptions):
     """Options of the server; those of :class:`securefl.runtime.process.ProcessSettings` keep its names."""
 
     data: Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from securefl.cli import options
 from securefl.cli.console import answers
-from securefl.cli.ending import ShownRun
+from securefl.cli.run_end import ShownRun
 from securefl.methods import feasibility
 from securefl.runtime import launch, simulation
 from securefl.scenario import load_scenario

@@ -17,7 +17,7 @@ import typer
 from securefl.base import entropy, text
 from securefl.base.errors import ConfigError
 from securefl.cli import console, options
-from securefl.cli.joining import party_id
+from securefl.cli.member_options import party_id
 from securefl.cli.program import Program
 from securefl.methods import feasibility
 from securefl.runtime import process

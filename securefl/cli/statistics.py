@@ -10,7 +10,6 @@ import typer
 from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.cli.console import answers, say
-from securefl.cli.ending import ShownRun
 from securefl.cli.options import (
     BundledArgument,
     JsonLinesOption,
@@ -19,6 +18,7 @@ from securefl.cli.options import (
     SetOption,
     SiteOption,
 )
+from securefl.cli.run_end import ShownRun
 from securefl.methods import feasibility
 from securefl.runtime import launch, simulation
 from securefl.scenario import Scenario, load_scenario, statistics_round, to_toml

@@ -22,9 +22,9 @@ from securefl.protocol.round.party.upload import Seams
 from securefl.protocol.round.shared.metric_atoms import metric_atoms
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClustersDrawn, RoundDone, SatOut, SumOpened
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.head import Tip
+from securefl.runtime.account.run_account import OwnData, RunBook
 from securefl.training.data.shards import Shard
 from tests.simulation import world as worlds
 from tests.simulation.rosters import seeded_identities

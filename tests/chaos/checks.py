@@ -22,7 +22,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.budget import releases_of
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.knowing import known_of
+from securefl.lab.audit.inputs import known_of
 from securefl.lab.audit.load import load, load_truth
 from securefl.lab.audit.openings import Exposed, exposed_in, prime_of
 from securefl.lab.audit.recorded import Recorded
@@ -32,7 +32,7 @@ from securefl.methods.clustering import leakage_colluders, work_of, works_of
 from securefl.methods.encoding import to_ring
 from securefl.methods.leakage import LeakageLedger, UpdateVersion, least_support
 from securefl.runtime.account.entries import Entry, Update, read_lines
-from securefl.runtime.account.meaning import spent_epsilon
+from securefl.runtime.account.summary import spent_epsilon
 from tests.chaos.collecting import collect
 from tests.chaos.conductor import Witnessed
 from tests.chaos.faults import ClockJump, DoubleStart, Kill, Terminate

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import tests.live.slow
-from securefl.runtime.process import lifeline
+from securefl.runtime.process import parent_death
 from securefl.runtime.process.children import PRELOAD
 from securefl.runtime.transport.base import MqttLimits
 
@@ -49,10 +49,10 @@ def start(name: str, arguments: tuple[str, ...], settings: Settings) -> ForkServ
     """Start ``securefl`` with these arguments."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        [lifeline.__name__, *PRELOAD, "securefl.cli.app", tests.live.slow.__name__]
+        [parent_death.__name__, *PRELOAD, "securefl.cli.app", tests.live.slow.__name__]
     )
     process = context.Process(target=_program, args=(arguments, settings), name=name, daemon=True)
-    with lifeline.as_launcher():
+    with parent_death.as_launcher():
         process.start()
     return process
 
@@ -64,8 +64,8 @@ def set_clock(clock: Path, ahead: float) -> None:
 
 
 def _program(arguments: tuple[str, ...], settings: Settings) -> None:
-    lifeline.die_with(os.getppid())
-    lifeline.heed_signals()
+    parent_death.die_with(os.getppid())
+    parent_death.heed_signals()
     pipe = os.open(settings.said, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(pipe, stream)
@@ -86,9 +86,9 @@ def _program(arguments: tuple[str, ...], settings: Settings) -> None:
 
 
 def _hurry() -> None:
-    from securefl.runtime.transport import sole  # noqa: PLC0415 - in the process that it is for
+    from securefl.runtime.transport import leader_lock  # noqa: PLC0415 - in the process that it is for
 
-    vars(sole)["LISTEN_SECONDS"] = LISTENING
+    vars(leader_lock)["LISTEN_SECONDS"] = LISTENING
     fields = list(MqttLimits.__dataclass_fields__)
     values = list(MqttLimits.__init__.__defaults__ or ())
     values[fields.index("keep_alive")] = KEEP_ALIVE

@@ -15,7 +15,7 @@ import numpy as np
 
 from securefl.base.arrays import U64
 from securefl.base.ids import PartyId
-from securefl.methods.privacy.norm_test import NormTest, norm_test
+from securefl.methods.privacy.norm_check import NormTest, norm_test
 from securefl.protocol.secure_sum.crypten.library import Library, load
 from securefl.protocol.secure_sum.crypten.session import Session
 from securefl.protocol.secure_sum.crypten.world import World

@@ -9,7 +9,7 @@ from securefl.base.arrays import Ring
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import PeerError, UsageError
 from securefl.base.ids import DEALER, PartyId
-from securefl.methods.privacy.norm_test import norm_test
+from securefl.methods.privacy.norm_check import norm_test
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import MaskedInput
 from securefl.protocol.messages.union import AnyMessage
@@ -99,7 +99,7 @@ TOP = 2**64
     ],
 )
 def test_attackers_are_left_out_and_the_sum_is_that_of_the_others(one: Ring, other: Ring) -> None:
-    """With CrypTen in place of plain numbers; how often is in tests/statistics/test_norm_test.py."""
+    """With CrypTen in place of plain numbers; how often is in tests/statistics/test_norm_check_errors.py."""
     ends[:2] = 2**63
     given = updates(4) | {NAMES[1]: one, NAMES[2]: other}
     cluster = ValidatedCluster(4, LENGTH, TEST)

@@ -9,7 +9,7 @@ from securefl.base.crypto.roster import make_identities
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import PeerError
 from securefl.base.ids import DEALER, SERVER, Instance, PartyId, RunId
-from securefl.methods.privacy.norm_test import NormTest
+from securefl.methods.privacy.norm_check import NormTest
 from securefl.protocol.messages.crypten import PeerBox
 from securefl.protocol.messages.masking import KeyList, MaskedInput, Receipt
 from securefl.protocol.messages.union import AnyMessage

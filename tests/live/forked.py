@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from securefl.protocol.wire import Delivery
-from securefl.runtime.process import lifeline
+from securefl.runtime.process import parent_death
 from securefl.runtime.process.children import PRELOAD
-from securefl.runtime.transport import sole
+from securefl.runtime.transport import leader_lock
 from tests.live.slow import slow_down
 
 
@@ -72,7 +72,7 @@ def _program(
     listening: float,
     dies_at: tuple[int, str] | None,
 ) -> None:
-    lifeline.heed_signals()
+    parent_death.heed_signals()
     # As from a terminal, whatever was ignored as the fork server began: a shell has what it starts in the
     # background ignore SIGINT, and a command that is being ended ignores SIGTERM and SIGHUP.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,7 +83,7 @@ def _program(
         os.dup2(file, stream)
         os.close(file)
     sys.argv = ["securefl", *arguments]
-    vars(sole)["LISTEN_SECONDS"] = listening
+    vars(leader_lock)["LISTEN_SECONDS"] = listening
     if room is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     if training:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.meaning import by_run, key_digest
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.head import Tip
+from securefl.runtime.account.summary import by_run, key_digest
 from tests.live.deployed import Site, site, until_said
 from tests.live.federated import LIMIT
 from tests.unit.cli.programs import call

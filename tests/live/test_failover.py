@@ -16,14 +16,14 @@ from securefl.base.entropy import OsEntropy
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
-from securefl.runtime.transport import meeting, mqtt, sole
+from securefl.runtime.transport import broker_choice, leader_lock, mqtt
 from securefl.runtime.transport.addresses import Brokers
 from securefl.runtime.transport.base import BrokerUrl, Link, LostFrame, MqttLimits
 from securefl.runtime.transport.broker import BrokerKind, RunningBroker, start_mosquitto
-from securefl.runtime.transport.meeting import meeting_of
+from securefl.runtime.transport.broker_choice import meeting_of
+from securefl.runtime.transport.leader_lock import sole_server
 from securefl.runtime.transport.mqtt import MqttTransport
 from securefl.runtime.transport.probe import check_retention, measure_frame_limit
-from securefl.runtime.transport.sole import sole_server
 from tests.live.deployed import site
 from tests.live.federated import BROKERS, LIMIT
 from tests.live.test_transport import QUICK, Wire, needs_mosquitto, run, start, take
@@ -243,7 +243,7 @@ def test_a_party_follows_the_server_to_another_broker(kind: BrokerKind, tmp_path
 def test_a_server_goes_to_where_anybody_is(
     kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meeting, "_SERVER_STAYS", 0.3)
+    monkeypatch.setattr(broker_choice, "_SERVER_STAYS", 0.3)
     with pair(kind, tmp_path) as (_, second, brokers):
 
         async def body() -> None:
@@ -323,7 +323,7 @@ def test_a_server_is_led_by_one_at_any_of_its_brokers(kind: BrokerKind, tmp_path
 def test_a_second_server_is_refused_at_a_broker_that_comes_later(
     lost: bool, kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sole, "_TRIES_EVERY", 0.05)
+    monkeypatch.setattr(leader_lock, "_TRIES_EVERY", 0.05)
     identity = Identity.generate(SERVER, OsEntropy())
     with pair(kind, tmp_path) as (first, second, brokers), ExitStack() as stack:
 

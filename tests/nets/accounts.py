@@ -16,10 +16,10 @@ from securefl.base.crypto.identity import PublicIdentity
 from securefl.base.errors import SecureflError
 from securefl.protocol.kernel.effects import Enter
 from securefl.protocol.round.shared.reports import RunEffect
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Run, Sums, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.tip import MACHINE_VARIABLE, Tip
+from securefl.runtime.account.head import MACHINE_VARIABLE, Tip
+from securefl.runtime.account.run_account import OwnData, RunBook
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.shards import Shard
 from tests.nets.features import FEATURES, OPEN, P, parity, samples

@@ -27,9 +27,9 @@ from securefl.base.ids import SERVER, PartyId, RunId
 from securefl.base.text import percent
 from securefl.methods.attacks.assignment import party_names
 from securefl.methods.clustering import commitment, survivor_set, tells_groups
+from securefl.methods.clustering.adaptive_server import game_of, p_alone
 from securefl.methods.clustering.assignment import Assignment
 from securefl.methods.clustering.atoms import form_atoms
-from securefl.methods.clustering.game import game_of, p_alone
 from securefl.methods.feasibility.limits import check
 from securefl.protocol.kernel.effects import Report, Send
 from securefl.protocol.kernel.events import Chosen, Place, Received

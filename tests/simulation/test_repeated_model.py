@@ -31,9 +31,9 @@ from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SumOpened
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.head import Tip
+from securefl.runtime.account.run_account import OwnData, RunBook
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.device import limit_threads

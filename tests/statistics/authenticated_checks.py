@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from securefl.base.arrays import U64
-from securefl.methods.privacy.norm_test import NormTest, norm_test
+from securefl.methods.privacy.norm_check import NormTest, norm_test
 from securefl.protocol.secure_sum.validated.check import check_session
 from securefl.protocol.secure_sum.validated.dealing import requests_of
 from tests.unit.crypten.driving import drive, shared, worlds

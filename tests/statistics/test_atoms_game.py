@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from securefl.methods.clustering.game import p_alone
+from securefl.methods.clustering.adaptive_server import p_alone
 from securefl.methods.clustering.sizes import dealt, max_cluster_size, quorum_of
 from securefl.methods.feasibility.limits import check
 from securefl.scenario.load import parse_scenario

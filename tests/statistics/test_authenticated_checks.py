@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefl.methods.privacy.norm_test import norm_test
+from securefl.methods.privacy.norm_check import norm_test
 from tests.statistics.authenticated_checks import macs, proof, today
 
 TEST = norm_test(2**17, 64, 1e-3)

@@ -17,8 +17,8 @@ from scipy.stats import chi2, norm
 from securefl.base.arrays import F64
 from securefl.methods.metrics import measure
 from securefl.methods.metrics.derived import numbers_of
+from securefl.methods.metrics.metric_encoding import MetricWords, metric_words
 from securefl.methods.metrics.precision import precisions_of
-from securefl.methods.metrics.words import MetricWords, metric_words
 from securefl.scenario.load import parse_scenario
 
 SITES, SAMPLES, DRAWS, RATE = 300, 100, 400, 1e-6

@@ -17,7 +17,7 @@ from .finding import breach as breach
 from .finding import holds as holds
 from .finding import note as note
 from .finding import worst as worst
-from .knowing import known_of as known_of
+from .inputs import known_of as known_of
 from .load import load as load
 from .load import load_truth as load_truth
 from .markdown import markdown as markdown

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding
-from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
+from securefl.lab.audit.kept_messages import AUDIT, KeptMessage, KeptMessages
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (

@@ -16,7 +16,7 @@ from securefl.lab.audit import links, repeating
 from securefl.lab.audit.certified import seen_rounds
 from securefl.lab.audit.exhibits import Table
 from securefl.lab.audit.finding import Chapter, Evidence, Finding, Severity, breach, holds, note
-from securefl.lab.audit.kept import AUDIT, KeptMessages, NothingKeptError, convictions, read_kept
+from securefl.lab.audit.kept_messages import AUDIT, KeptMessages, NothingKeptError, convictions, read_kept
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.replay_rounds import values_of
 from securefl.protocol import kernel, messages, secure_sum, wire

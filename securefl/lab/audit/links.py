@@ -10,7 +10,7 @@ from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding
 from securefl.lab.audit.certified import COLLUDES, DEVIATES, SPLIT, UNPROVED, SeenRound
-from securefl.lab.audit.kept import AUDIT, KeptMessages
+from securefl.lab.audit.kept_messages import AUDIT, KeptMessages
 from securefl.lab.audit.recorded import Recorded
 from securefl.methods import clustering
 from securefl.protocol import kernel, messages, wire

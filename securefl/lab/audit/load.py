@@ -9,7 +9,7 @@ from typing import Any
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId
-from securefl.lab.audit.holes import round_of
+from securefl.lab.audit.missing_transcripts import round_of
 from securefl.lab.audit.recorded import Recorded
 from securefl.lab.audit.truth import GroundTruth
 from securefl.lab.audit.wellformed import check_entries

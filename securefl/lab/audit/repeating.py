@@ -10,7 +10,7 @@ from securefl.base.arrays import F32
 from securefl.base.errors import PeerError
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding, links
-from securefl.lab.audit.kept import AUDIT, KeptMessage, KeptMessages
+from securefl.lab.audit.kept_messages import AUDIT, KeptMessage, KeptMessages
 from securefl.protocol import kernel, messages, secure_sum
 from securefl.protocol.round import (
     NO_VALUES,

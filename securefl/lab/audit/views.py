@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import finding
 from securefl.lab.audit.exhibits import Table
-from securefl.lab.audit.holes import holes
-from securefl.lab.audit.never_came import never_came
+from securefl.lab.audit.missing_messages import never_came
+from securefl.lab.audit.missing_transcripts import holes
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime import report
 

@@ -78,10 +78,10 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
 def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = False) -> float:
     """Return P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
 
-    The game is that of the header (:mod:`securefl.methods.clustering.game`): an active server chooses the
-    best presence, in all of its draws. A curious one has random clusters: of all parties, or, if noise is
-    ``shared``, of the fewest parties of a round. Atoms, which are the same in all openings, lower the
-    probability.
+    An active server chooses the best presence in each of its draws, as in the header
+    (:mod:`securefl.methods.clustering.adaptive_server`). A curious one has random clusters: of all parties,
+    or, if noise is ``shared``, of the fewest parties of a round. Atoms, which are the same in all openings,
+    lower the probability.
     """
     active, largest = demand.server == "active", max(shape.sizes(demand.parties))
     game = Game(

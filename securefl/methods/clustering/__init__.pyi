@@ -1,4 +1,8 @@
 from . import odds as odds
+from .adaptive_server import Game as Game
+from .adaptive_server import atom_draws as atom_draws
+from .adaptive_server import p_alone as p_alone
+from .adaptive_server import p_shares_fail as p_shares_fail
 from .assignment import Assignment as Assignment
 from .assignment import certified_seed as certified_seed
 from .assignment import commitment as commitment
@@ -13,10 +17,6 @@ from .committee import attests_needed as attests_needed
 from .committee import committee_failure as committee_failure
 from .committee import committee_of as committee_of
 from .committee import committee_size as committee_size
-from .game import Game as Game
-from .game import atom_draws as atom_draws
-from .game import p_alone as p_alone
-from .game import p_shares_fail as p_shares_fail
 from .kept_atoms import MOST_LABELLED as MOST_LABELLED
 from .kept_atoms import Atom as Atom
 from .kept_atoms import agreed_atoms as agreed_atoms

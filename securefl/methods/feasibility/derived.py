@@ -46,7 +46,7 @@ class DerivedLimits:
     """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
 
     Against an active server: in one draw, at the presence that is best for the server, with the inputs of
-    honest mates dropped (:mod:`securefl.methods.clustering.game`).
+    honest mates dropped (:mod:`securefl.methods.clustering.adaptive_server`).
     """
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.methods.metrics.words import MetricWords
+from securefl.methods.metrics.metric_encoding import MetricWords
 
 ROUNDED = 0.01
 """Relative error of a standard deviation by rounding, beyond which it is unresolved."""

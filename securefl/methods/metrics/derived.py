@@ -12,7 +12,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.methods.metrics.column_spread import column_spread
-from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
+from securefl.methods.metrics.metric_encoding import MetricWords, parts_of, unit_of
 
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")

@@ -8,8 +8,8 @@ import numpy as np
 from securefl.base.arrays import F64, I64
 from securefl.base.sums import exact_sum
 from securefl.methods.metrics import derived
+from securefl.methods.metrics.metric_encoding import MetricWords
 from securefl.methods.metrics.precision import precisions_of
-from securefl.methods.metrics.words import MetricWords
 
 
 @dataclass(frozen=True, slots=True)

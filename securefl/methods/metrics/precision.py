@@ -25,7 +25,7 @@ from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.methods.metrics import derived
 from securefl.methods.metrics.column_spread import CERTAIN, DOUBLE, column_spread
-from securefl.methods.metrics.words import MetricWords, parts_of, unit_of
+from securefl.methods.metrics.metric_encoding import MetricWords, parts_of, unit_of
 
 _STEPS = (1.0, 2.0, 3.0)
 

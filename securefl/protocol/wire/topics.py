@@ -7,7 +7,7 @@ a party called ``all``) is a ``UsageError``: configuration and roster have check
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
 ``sfl/1/<run>/status/<party>``   presence of a process, signed; its last will, unsigned: a hint
-``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: leadership (transport/sole)
+``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: leadership (transport/leader_lock)
 ``sfl/1/<run>/probe/<party>``    a process to itself, over its own connection: the broker's size limit
 """
 

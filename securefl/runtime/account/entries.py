@@ -1,6 +1,6 @@
 """Entries of an account, one JSON line each, chained by their hashes (ADR 0043).
 
-:mod:`securefl.runtime.account.tip` detects a truncated end.
+:mod:`securefl.runtime.account.head` detects a truncated end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class Begun(_Entry, tag="begun", frozen=True, kw_only=True):
 
     name: str
     key: _Hex
-    """Identity key digest (:func:`securefl.runtime.account.meaning.key_digest`)."""
+    """Identity key digest (:func:`securefl.runtime.account.summary.key_digest`)."""
 
 
 class Kept(_Entry, tag="kept", frozen=True, kw_only=True):

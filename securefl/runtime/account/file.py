@@ -16,8 +16,8 @@ from securefl.runtime.account.entries import (
     line_of,
     read_lines,
 )
-from securefl.runtime.account.meaning import key_digest
-from securefl.runtime.account.tip import MACHINE_VARIABLE, STATE_VARIABLE, Tip, machine_name
+from securefl.runtime.account.head import MACHINE_VARIABLE, STATE_VARIABLE, Tip, machine_name
+from securefl.runtime.account.summary import key_digest
 
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 

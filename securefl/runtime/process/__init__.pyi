@@ -12,10 +12,10 @@ from .dealer_process import run_dealer as run_dealer
 from .folder import claim_folder as claim_folder
 from .ground_truth import LAB_FRAMES as LAB_FRAMES
 from .ground_truth import upload_file as upload_file
-from .lifeline import scratch_folder as scratch_folder
 from .local_setup import LocalSetup as LocalSetup
 from .local_setup import local_setup as local_setup
 from .model_files import keep_result as keep_result
+from .parent_death import scratch_folder as scratch_folder
 from .party_process import run_party as run_party
 from .ports import OpenWitness as OpenWitness
 from .ports import Witness as Witness

@@ -2,7 +2,7 @@
 
 A fork server imports the heavy libraries once: 60 processes start in seconds and share those pages. CUDA is
 not initialised before the fork (it would not survive it). No child outlives the launcher or the fork server
-(:mod:`securefl.runtime.process.lifeline`).
+(:mod:`securefl.runtime.process.parent_death`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from securefl.base import logs
 from securefl.base.errors import EXIT_ABORTED, EXIT_REFUSED, ConfigError, SecureflError, UsageError
 from securefl.base.ids import PartyId
-from securefl.runtime.process import lifeline
+from securefl.runtime.process import parent_death
 from securefl.runtime.process.settings import ProcessSettings
 
 PRELOAD = (
@@ -75,9 +75,9 @@ class Children:
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self._context = multiprocessing.get_context("forkserver")
         # The lifeline before slow imports: from then on nothing outlives the launcher.
-        self._context.set_forkserver_preload([lifeline.__name__, *preload])
+        self._context.set_forkserver_preload([parent_death.__name__, *preload])
         # Its imports take seconds; they run while the caller prepares data and broker.
-        with lifeline.as_launcher():
+        with parent_death.as_launcher():
             forkserver.ensure_running()
         self._processes: dict[PartyId, ForkServerProcess] = {}
         self._pipes: dict[PartyId, Connection] = {}
@@ -152,9 +152,9 @@ class Children:
 
 
 def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
-    lifeline.die_with(os.getppid())
-    lifeline.end_when_broken(pipe.fileno())
-    lifeline.heed_the_launcher_only()
+    parent_death.die_with(os.getppid())
+    parent_death.end_when_broken(pipe.fileno())
+    parent_death.heed_the_launcher_only()
     logs.apply_level()
     try:
         main(settings, pipe.send)

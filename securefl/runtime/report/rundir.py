@@ -18,7 +18,7 @@ from typing import Any, Final
 from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
 from securefl.runtime.report.first import FIRST_MODEL, check_first_model, keep_first_model
-from securefl.runtime.report.kept import FRAMES
+from securefl.runtime.report.kept_messages import FRAMES
 from securefl.runtime.report.records import RoundRecord, without_infinities
 from securefl.runtime.transcript import (
     EmptyTranscriptError,

@@ -30,7 +30,7 @@ from securefl.protocol.round import (
 from securefl.runtime import process, transcript
 from securefl.runtime.report.evidence import entry_of, keep_evidence
 from securefl.runtime.report.first import file_digest, versions
-from securefl.runtime.report.kept import FrameKeeper
+from securefl.runtime.report.kept_messages import FrameKeeper
 from securefl.runtime.report.text import list_of, printable
 
 _LOG = logs.log_of("runtime.report")

@@ -14,12 +14,12 @@ from .broker import broker_wish as broker_wish
 from .broker import choose_broker as choose_broker
 from .broker import find_mosquitto as find_mosquitto
 from .broker import start_local_broker as start_local_broker
+from .broker_choice import meeting_of as meeting_of
+from .leader_lock import RunOverError as RunOverError
+from .leader_lock import sole_server as sole_server
 from .local_tls import LocalTls as LocalTls
 from .local_tls import make_local_tls as make_local_tls
-from .meeting import meeting_of as meeting_of
 from .mqtt import MqttTransport as MqttTransport
 from .probe import check_retention as check_retention
 from .probe import measure_frame_limit as measure_frame_limit
 from .probe import user_of as user_of
-from .sole import RunOverError as RunOverError
-from .sole import sole_server as sole_server

@@ -19,9 +19,9 @@ import aiomqtt
 
 from securefl.base import logs
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError, UsageError
-from securefl.runtime.transport import addresses, base, reaching
+from securefl.runtime.transport import addresses, base, broker_connection
+from securefl.runtime.transport.broker_choice import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.connecting import Connection
-from securefl.runtime.transport.meeting import ANSWERS, WORDS, Company, Meeting
 from securefl.runtime.transport.message_limit import ProbeError
 from securefl.runtime.transport.outbound import Outbound, OutgoingFrame
 
@@ -58,7 +58,7 @@ class MqttTransport:
         self._limits = limits
         self._meeting = meeting
         self._probe = probe
-        self._reach = reaching.Reach(brokers, client_id, last_will, limits)
+        self._reach = broker_connection.Reach(brokers, client_id, last_will, limits)
         self._inbox: deque[base.ArrivedFrame] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
@@ -67,8 +67,8 @@ class MqttTransport:
         self._unsent: deque[OutgoingFrame] = deque()
         self._to_send = asyncio.Event()
         self._ended: base.TransportClosedError | RunAbortedError | None = None
-        self._reached: reaching.Reached | None = None
-        self._next: reaching.Reached | None = None
+        self._reached: broker_connection.Reached | None = None
+        self._next: broker_connection.Reached | None = None
         self._met = False
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -265,7 +265,7 @@ class MqttTransport:
                 _LOG.warning("%s lost the connection to %s", self._client_id, self._reach.url)
             self._told(link)
 
-    async def _converse(self, reached: reaching.Reached) -> SecureflError:
+    async def _converse(self, reached: broker_connection.Reached) -> SecureflError:
         connection = reached.connection
         company = Company(self._meeting, self._will, asyncio.get_running_loop().time)
         limit = None if self._probe is None else self._reach.limit_at(reached.at, self._probe)

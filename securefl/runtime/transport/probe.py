@@ -11,8 +11,8 @@ from cryptography.x509.oid import NameOID
 
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport import addresses, base, message_limit
+from securefl.runtime.transport.broker_connection import Reach
 from securefl.runtime.transport.mqtt import MqttTransport
-from securefl.runtime.transport.reaching import Reach
 
 ResultT = TypeVar("ResultT")
 

@@ -16,8 +16,8 @@ from securefl.base.errors import ConfigError
 from securefl.training import local_methods
 from securefl.training.models import control_name, pick_device, plain_name, seed_torch, state_head
 from securefl.training.sites import loaders, site, transfer
-from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
+from securefl.training.sites.sent_tensors import HeldTensors
 from securefl.training.sites.transfer import RecordSteps
 
 Loss = Callable[[Any, Any], torch.Tensor]

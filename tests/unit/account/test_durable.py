@@ -9,7 +9,7 @@ import pytest
 
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.runtime.account.entries import Begun, Update, hash_of, line_of
-from securefl.runtime.account.meaning import key_digest
+from securefl.runtime.account.summary import key_digest
 from tests.unit.account.test_file import JOINED, MORE, OWNER, Place
 
 

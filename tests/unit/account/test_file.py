@@ -18,7 +18,7 @@ from securefl.base.crypto.identity import Identity, PublicIdentity
 from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.base.ids import PartyId
-from securefl.runtime.account import tip as tips
+from securefl.runtime.account import head as tips
 from securefl.runtime.account.entries import (
     ClosedClusters,
     Entry,
@@ -30,7 +30,7 @@ from securefl.runtime.account.entries import (
     Update,
 )
 from securefl.runtime.account.file import AccountFile, account_beside, begin_account
-from securefl.runtime.account.tip import MACHINE_VARIABLE, Tip
+from securefl.runtime.account.head import MACHINE_VARIABLE, Tip
 from tests.tiers import examples
 
 ROOT = InsecureSeededEntropy(17)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.account import tip as tips
+from securefl.runtime.account import head as tips
 from tests.unit.cli.programs import call, refusal
 
 NAMED = "set SECUREFL_STATE to a folder that this user can write"

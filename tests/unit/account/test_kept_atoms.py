@@ -7,12 +7,12 @@ from pathlib import Path
 from securefl.base.ids import PartyId
 from securefl.methods.clustering.kept_atoms import Atom
 from securefl.protocol.kernel.effects import AtomsCounted
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Begun, CountedAtoms
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.meaning import atoms_entry, kept_atoms_of, key_digest, own_atom_keys
+from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.summary import atoms_entry, kept_atoms_of, key_digest, own_atom_keys
 from tests.simulation.world import World, scenario
-from tests.unit.account.test_meaning import identities, joined, roster_of
+from tests.unit.account.test_account_summary import identities, joined, roster_of
 from tests.unit.account.test_unresolved import SHARD
 
 P = [PartyId(f"p{k:02}") for k in range(6)]

@@ -19,9 +19,9 @@ from securefl.protocol.round.shared.missing import (
     without_rounds,
 )
 from securefl.runtime.account.entries import Entry, Forgiven, Missing, Update
-from securefl.runtime.account.meaning import closed_entry, key_digest, outcomes_of, update_entry
+from securefl.runtime.account.summary import closed_entry, key_digest, outcomes_of, update_entry
 from tests.simulation.world import RUN, World, scenario
-from tests.unit.account.test_meaning import identities, joined, roster_of
+from tests.unit.account.test_account_summary import identities, joined, roster_of
 from tests.unit.account.test_unresolved import DRAWN, book_of, closed, enter, opened
 
 

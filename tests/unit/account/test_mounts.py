@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from securefl.cli import doctor as doctor_module
-from securefl.runtime.account.tip import Mount, mount_of
+from securefl.runtime.account.head import Mount, mount_of
 from tests.unit.cli.programs import call
 
 LIST = """\

@@ -14,10 +14,10 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.leakage.unresolved import Given
 from securefl.protocol.kernel.effects import AccountEntry, ClustersClosed, SumsGiven, UpdateGiven
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.meaning import (
+from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.summary import (
     by_run,
     by_server,
     closed_entry,
@@ -28,7 +28,7 @@ from securefl.runtime.account.meaning import (
 )
 from securefl.training.data.shards import Shard
 from tests.simulation.world import World, scenario
-from tests.unit.account.test_meaning import identities, joined, roster_of
+from tests.unit.account.test_account_summary import identities, joined, roster_of
 
 MODEL = b"\x01" * 32
 ME, P1, P2, P3 = (PartyId(f"p{k:02}") for k in range(4))

@@ -22,8 +22,8 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit import chain
 from securefl.lab.audit.chain import Known, VerifiedRun, audit_chain, check_verifiable, verify_run
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.kept import read_kept
-from securefl.lab.audit.knowing import known_of
+from securefl.lab.audit.inputs import known_of
+from securefl.lab.audit.kept_messages import read_kept
 from securefl.lab.audit.links import LinkVerdict
 from securefl.lab.audit.load import load
 from securefl.lab.audit.run import audit

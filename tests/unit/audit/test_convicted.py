@@ -11,7 +11,7 @@ import pytest
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.lab.audit.finding import Severity
-from securefl.lab.audit.kept import charges_in, convictions
+from securefl.lab.audit.kept_messages import charges_in, convictions
 from securefl.protocol.messages.masking import VectorReceipt
 from securefl.protocol.messages.rounds import Endorse
 from securefl.protocol.messages.verification import Attest

@@ -11,8 +11,8 @@ from securefl.base.crypto.keyfiles import read_identity
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.runtime.account.entries import CountedAtoms, Entry, GroupNamed, Run, Sums, Update
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.meaning import key_digest
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.head import Tip
+from securefl.runtime.account.summary import key_digest
 from tests.unit.cli.programs import call
 
 NOISE = ReleaseEvent(noise_multiplier=2.0, steps=5, unit="record", sampler="poisson", records=100, batch=10)

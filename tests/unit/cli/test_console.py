@@ -7,7 +7,7 @@ import typer
 
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.ending import finish, plain_news
+from securefl.cli.run_end import finish, plain_news
 from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.protocol.round.shared.reports import SatOut
 from securefl.runtime.report.witness import Fact, News, Refusal, Remark, Traffic

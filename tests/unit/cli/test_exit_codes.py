@@ -15,7 +15,7 @@ import typer
 from securefl.base import errors
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError, RunHaltedError, SecureflError
 from securefl.cli.console import one_line_errors
-from securefl.cli.ending import finish
+from securefl.cli.run_end import finish
 from securefl.protocol.kernel.effects import Aborted, Finished
 from securefl.runtime.report.expect import MEANING
 

@@ -10,7 +10,7 @@ import pytest
 from securefl.base.arrays import U64
 from securefl.base.errors import UsageError
 from securefl.base.ids import PartyId
-from securefl.methods.privacy.norm_test import NormTest, norm_test
+from securefl.methods.privacy.norm_check import NormTest, norm_test
 from securefl.protocol.secure_sum.crypten.session import Session
 from securefl.protocol.secure_sum.crypten.world import World
 from securefl.protocol.secure_sum.validated.check import check_session, check_zeros

@@ -9,7 +9,7 @@ import pytest
 
 import scenarios
 from securefl.base.errors import ConfigError
-from securefl.cli.asked import RESULTS
+from securefl.cli.experiment_options import RESULTS
 from securefl.lab.experiments.exhibits import Exhibit, choose_exhibits, exhibits, papers
 from securefl.lab.experiments.experiment import UNNAMED
 from securefl.lab.experiments.judging import rulings_of

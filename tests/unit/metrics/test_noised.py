@@ -11,7 +11,7 @@ import pytest
 
 from securefl.base.arrays import F64
 from securefl.methods.metrics.derived import numbers_of
-from securefl.methods.metrics.words import MetricWords, metric_words
+from securefl.methods.metrics.metric_encoding import MetricWords, metric_words
 from securefl.scenario.load import parse_scenario
 
 DRAWS = 400

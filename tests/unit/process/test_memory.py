@@ -21,17 +21,17 @@ from securefl.protocol.kernel.effects import (
     UpdateGiven,
 )
 from securefl.protocol.round.shared.choices import NO_CHOICE, LastChoice
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.meaning import key_digest
-from securefl.runtime.account.tip import Tip
+from securefl.runtime.account.head import Tip
+from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.summary import key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.memory import open_memory
 from securefl.runtime.process.privacy import own_releases
 from securefl.runtime.process.settings import ProcessSettings
 from securefl.runtime.transport.base import parse_broker_url
 from tests.simulation.world import RUN, World, scenario
-from tests.unit.account.test_meaning import SHARD
+from tests.unit.account.test_account_summary import SHARD
 from tests.unit.privacy.scenarios import PARTY
 from tests.unit.process.test_privacy import plan
 from tests.unit.process.test_shell import Line, Script, play, shell

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from securefl.runtime.process.lifeline import scratch_folder
+from securefl.runtime.process.parent_death import scratch_folder
 
 OWNER = """
 import time
-from securefl.runtime.process.lifeline import scratch_folder
+from securefl.runtime.process.parent_death import scratch_folder
 with scratch_folder() as folder:
     (folder / "below").mkdir()
     (folder / "below" / "data").write_text("private")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.cli.ending import plain_news
+from securefl.cli.run_end import plain_news
 from securefl.protocol.round.server.stacking import ClusterSum
 from securefl.protocol.round.shared import reports
 from securefl.protocol.round.shared.reports import AnyReport, Versions

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from securefl.base.ids import PartyId
-from securefl.cli.ending import plain_news
+from securefl.cli.run_end import plain_news
 from securefl.protocol.round.shared import reports
 from securefl.runtime.report.evidence import entry_of
 from securefl.runtime.report.metrics import RunMetrics

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import odds
+from securefl.methods.clustering.adaptive_server import game_of
 from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.clustering.game import game_of
 from securefl.methods.clustering.presence import fewest_present, wanted_of
 from tests.tiers import examples
 from tests.unit.scenario.samples import checked, headed, small

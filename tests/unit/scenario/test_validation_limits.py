@@ -12,7 +12,7 @@ from securefl.base.errors import ConfigError
 from securefl.methods.encoding.fixed_point import FixedPoint, clip_l2
 from securefl.methods.feasibility.limits import check
 from securefl.methods.feasibility.validation import norm_test_of
-from securefl.methods.privacy.norm_test import HONEST_SHARE
+from securefl.methods.privacy.norm_check import HONEST_SHARE
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.scenario import Scenario
 from tests.unit.scenario.samples import header_of

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from securefl.base.errors import ConfigError
 from securefl.scenario import load_scenario
 from securefl.training.models.tensors import read_tensors, write_tensors
-from securefl.training.sites.adapters.kept import AppArrays
+from securefl.training.sites.adapters.app_arrays import AppArrays
 from securefl.training.sites.adapters.offer import Refused
 from securefl.training.sites.layout import Layout
 from securefl.training.sites.load import open_site

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from securefl.base.errors import ConfigError
 from securefl.training.models import plain_name
-from securefl.training.sites.held import HeldTensors
 from securefl.training.sites.layout import SiteError
+from securefl.training.sites.sent_tensors import HeldTensors
 from securefl.training.sites.site import RoundContext
 from securefl.training.sites.torch_site import TorchSite
 

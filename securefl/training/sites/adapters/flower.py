@@ -18,7 +18,7 @@ except ImportError:  # Python 3.10; flwr also needs it
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, Metadata, RecordDict
 
-from .kept import AppArrays
+from .app_arrays import AppArrays
 from .offer import Given, Refused, samples_of
 
 COUNT = "num-examples"

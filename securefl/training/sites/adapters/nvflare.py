@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Optional
 
+from .app_arrays import AppArrays
 from .first import array_of
-from .kept import AppArrays
 from .offer import Given, Refused, samples_of
 
 

@@ -1,4 +1,4 @@
-"""Site metrics: a party's words on the received model (:mod:`securefl.methods.metrics.words`)."""
+"""Site metrics: a party's words on the received model (:mod:`securefl.methods.metrics.metric_encoding`)."""
 
 from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy

@@ -10,7 +10,7 @@ from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
 from securefl.runtime.transport.acl import OBSERVER, permits
 from securefl.runtime.transport.base import ArrivedFrame, MqttLimits
-from securefl.runtime.transport.meeting import ANSWERS, ASKS, Company, meeting_of
+from securefl.runtime.transport.broker_choice import ANSWERS, ASKS, Company, meeting_of
 from tests.looped import looped
 
 RUN, P00 = RunId("r"), PartyId("p00")

@@ -18,10 +18,10 @@ from securefl.methods.leakage.unresolved import NOTHING_GIVEN
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven
-from securefl.runtime.account.book import OwnData, RunBook
 from securefl.runtime.account.entries import Entry, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.meaning import (
+from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.summary import (
     by_run,
     chosen_epsilon,
     given_of,

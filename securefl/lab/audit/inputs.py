@@ -6,7 +6,7 @@ from pathlib import Path
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
 from securefl.lab.audit.chain import Known
-from securefl.lab.audit.kept import charges_in
+from securefl.lab.audit.kept_messages import charges_in
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime import report
 

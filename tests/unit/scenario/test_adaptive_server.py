@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.clustering import odds
+from securefl.methods.clustering.adaptive_server import Best, Game
 from securefl.methods.clustering.assignment import draw_assignment
-from securefl.methods.clustering.game import Best, Game
 from securefl.methods.clustering.sizes import MAX_DRAWS, quorum_of
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.round.shared.reports import ClustersDrawn, SumOpened

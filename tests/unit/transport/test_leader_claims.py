@@ -13,7 +13,7 @@ from securefl.protocol.messages.control import Goodbye, RollCall
 from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.transport.base import ArrivedFrame
-from securefl.runtime.transport.sole import _ASKS, _LEADS, _check_frame, _open_claim, _seal
+from securefl.runtime.transport.leader_lock import _ASKS, _LEADS, _check_frame, _open_claim, _seal
 
 RUN = RunId("sole")
 OURS, THEIRS = (Identity.generate(SERVER, InsecureSeededEntropy(seed)) for seed in (1, 2))

@@ -11,7 +11,7 @@ import pytest
 from securefl.base.ids import SERVER, PartyId
 from securefl.lab.audit.finding import Finding, Severity
 from securefl.lab.audit.load import load
-from securefl.lab.audit.never_came import never_came
+from securefl.lab.audit.missing_messages import never_came
 from securefl.lab.audit.recorded import Recorded
 from securefl.runtime.misbehaviour.assignment import server_machine
 from securefl.runtime.transcript.chain import Entry

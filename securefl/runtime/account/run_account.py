@@ -12,7 +12,7 @@ from securefl.base.crypto import Roster, digest
 from securefl.methods import privacy
 from securefl.protocol import kernel
 from securefl.protocol.round import NO_CHOICE, LastChoice, RunPlan
-from securefl.runtime.account import meaning
+from securefl.runtime.account import summary
 from securefl.runtime.account.entries import NOTHING, GroupNamed, Missing, Run
 from securefl.runtime.account.file import AccountFile
 from securefl.training.data import Shard
@@ -44,26 +44,26 @@ class RunBook:
         self._roster: Roster = plan.roster
         joined, entries = _run_of(plan, data), file.entries
         self._run = joined
-        self.given = meaning.given_of(entries, plan.roster)
+        self.given = summary.given_of(entries, plan.roster)
         """Sums of all earlier runs, and of this run before a restart."""
-        known = meaning.of_run(entries, plan.run, joined.server)
+        known = summary.of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
         """Rounds of this run in which a masked input may have been sent."""
         self.refunded = known.refunded if known else frozenset[int]()
         """Those of :attr:`rounds` whose updates were not released."""
-        self.unresolved = meaning.unresolved_of(entries, plan.roster)
+        self.unresolved = summary.unresolved_of(entries, plan.roster)
         """Rounds of all runs whose opened sums are unknown."""
         self.unreleased = tuple(
             (one.run.run, round_)
-            for one in meaning.by_server(entries, joined.server)
+            for one in summary.by_server(entries, joined.server)
             for round_ in one.unreleased
         )
         """Runs of this server with rounds that took a masked input and no shares."""
-        self.outcomes, self.taken = meaning.outcomes_of(entries, plan.run, joined.server)
+        self.outcomes, self.taken = summary.outcomes_of(entries, plan.run, joined.server)
         """Outcomes of this server's rounds; rounds of this run without an outcome yet."""
         self.atom_seed = known.atom_seed if known else b""
         """Seed of the atoms in which masked inputs may have been sent; empty if none."""
-        self.kept = meaning.kept_atoms_of(entries, plan.roster)
+        self.kept = summary.kept_atoms_of(entries, plan.roster)
         """Atoms in which metrics were sent without noise, in all runs; the party's own first."""
         told = known.choices if known else ()
         self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
@@ -84,16 +84,16 @@ class RunBook:
             self._file.append(self._joining)
             self._joining = None
         if isinstance(entry, kernel.UpdateGiven):
-            self._file.append(meaning.update_entry(entry, self._roster))
+            self._file.append(summary.update_entry(entry, self._roster))
         elif isinstance(entry, kernel.AtomsCounted):
-            self._file.append(meaning.atoms_entry(entry, self._roster))
-            self.kept = meaning.kept_atoms_of(self._file.entries, self._roster)
+            self._file.append(summary.atoms_entry(entry, self._roster))
+            self.kept = summary.kept_atoms_of(self._file.entries, self._roster)
         elif isinstance(entry, kernel.RoundMissing):
             self._file.append(Missing(round=entry.round))
         elif isinstance(entry, kernel.ClustersClosed):
-            self._file.append(meaning.closed_entry(entry, self._file.entries, self._roster))
+            self._file.append(summary.closed_entry(entry, self._file.entries, self._roster))
         elif isinstance(entry, kernel.SumsGiven):
-            self._file.append(meaning.sums_entry(entry.round, entry.sums, self._roster))
+            self._file.append(summary.sums_entry(entry.round, entry.sums, self._roster))
         else:
             named = GroupNamed(round=entry.round, epsilon=entry.epsilon, made=entry.made, group=entry.group)
             self._file.append(named)
@@ -104,7 +104,7 @@ class RunBook:
         Raises:
             ConfigError: dp_accounting is missing.
         """
-        return meaning.spent_epsilon(self._file.entries, unit, but=self._run)
+        return summary.spent_epsilon(self._file.entries, unit, but=self._run)
 
 
 def _run_of(plan: RunPlan, data: OwnData) -> Run:
@@ -112,8 +112,8 @@ def _run_of(plan: RunPlan, data: OwnData) -> Run:
     return Run(
         run=plan.run,
         scenario=plan.scenario.name,
-        server=meaning.key_digest(plan.roster.server),
-        parties=tuple(meaning.key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
+        server=summary.key_digest(plan.roster.server),
+        parties=tuple(summary.key_digest(plan.roster.parties[name]) for name in sorted(plan.roster.parties)),
         data=data.digest,
         samples=data.samples,
         event=None if mechanism is None else mechanism.event,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from securefl.base.arrays import I64, U64
-from securefl.methods.privacy.norm_test import NormTest, norm_test
+from securefl.methods.privacy.norm_check import NormTest, norm_test
 from securefl.protocol.secure_sum.validated.sketch import matrix
 
 SCALE, LENGTH, TRIALS, PROJECTIONS = 2**16, 16, 4000, 64

@@ -14,7 +14,7 @@ from securefl.base.entropy import InsecureSeededEntropy
 from securefl.base.errors import ConfigError
 from securefl.methods.clustering import largest_cluster
 from securefl.methods.metrics import MetricWords, metric_words, said_by
-from securefl.methods.metrics.words import MetricError, first_count, parts_of
+from securefl.methods.metrics.metric_encoding import MetricError, first_count, parts_of
 from securefl.scenario import Scenario
 from securefl.scenario.load import parse_scenario
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from securefl.base.errors import UsageError
-from securefl.methods.privacy.norm_test import (
+from securefl.methods.privacy.norm_check import (
     ATTACK_FACTOR,
     HONEST_SHARE,
     LONGEST,

@@ -20,8 +20,8 @@ from securefl.protocol.wire import topics
 from securefl.protocol.wire.outbox import Outbox
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import BrokerWish, start_local_broker
+from securefl.runtime.transport.leader_lock import _LEADS, _open_claim, _seal, sole_server
 from securefl.runtime.transport.mqtt import MqttTransport
-from securefl.runtime.transport.sole import _LEADS, _open_claim, _seal, sole_server
 from tests.live.deployed import site, stopped, until_said
 from tests.live.federated import BROKERS, LIMIT
 

@@ -15,7 +15,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.messages.verification import RoundClaim, StepProof
 from securefl.protocol.wire.codec import encode
 from securefl.protocol.wire.inbox import Delivery
-from securefl.runtime.report.kept import FRAMES, FrameKeeper
+from securefl.runtime.report.kept_messages import FRAMES, FrameKeeper
 from securefl.runtime.transcript.chain import TranscriptWriter
 
 CLAIM = RoundClaim(
