@@ -136,6 +136,22 @@ class RunResult:
         write_result(path, draw_run(run_plot(self.scenario, self.rounds, wanted), kind))
         return path
 
+    def report(self, file: str | Path = "") -> Path:
+        """Write one HTML page about the run for people, and return its path.
+
+        Args:
+            file: ends in .html; ``report.html`` in the run directory if empty.
+
+        Raises:
+            ConfigError: the ending is another one, or a file of the run is damaged.
+            RunAbortedError: the disk is full or gone, or the folder cannot be made.
+        """
+        from securefl.lab.run_page import read_run, run_page, write_page  # noqa: PLC0415 - the lab
+
+        path = Path(file) if file else self.path / "report.html"
+        write_page(path, run_page(read_run(self.path)))
+        return path
+
     def frame(self) -> pd.DataFrame:
         """Return the rounds as a table, one row each, indexed by round.
 

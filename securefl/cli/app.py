@@ -21,6 +21,7 @@ COMMANDS = {
         "Simulate a scenario in this process, without broker, processes and masks: same sums, same model."
     ),
     "reproduce": "Reproduce tables and figures of a paper, and check its numbers and claims.",
+    "report": "Write one HTML page about a run: metrics, parties, privacy, verification, audit, costs.",
     "plot": "Plot the measurements of a run, round by round.",
     "compare": "Compare aggregation rules, attacks, clusterings and data splits.",
     "leakage": (
@@ -58,13 +59,22 @@ COMMANDS = {
 
 A command is in the module of its name: as ``app`` if it is a group, else as a function of that name.
 """
+TASKS = {
+    "Start here": ("run", "simulate", "site"),
+    "Operate": ("server", "party", "doctor"),
+    "Examine": ("report", "audit", "verify"),
+    "Research": ("plan", "reproduce"),
+}
+"""Commands of the first help page, by task. ``securefl more`` lists the others."""
+_MORE = "more"
 
 
 class Deferred(TyperCommand):
     """Command by its name and help; imported when it is called."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, help=COMMANDS[name])
+        task = next((task for task, names in TASKS.items() if name in names), None)
+        super().__init__(name, help=COMMANDS[name], rich_help_panel=task, hidden=task is None)
 
     def load(self) -> Any:
         """Import and return the command."""
@@ -84,7 +94,9 @@ class Deferred(TyperCommand):
 
 class _Commands(program.CommandGroup):
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings | {"commands": {name: Deferred(name) for name in COMMANDS}})
+        first = [name for names in TASKS.values() for name in names]
+        deferred = {name: Deferred(name) for name in dict.fromkeys((*first, *COMMANDS))}
+        super().__init__(**settings | {"commands": deferred | settings["commands"]})
 
 
 app = program.Program(
@@ -92,6 +104,15 @@ app = program.Program(
     help="Federated learning with secure sums, robust to dishonest parties and failures.",
     no_args_is_help=True,
 )
+
+
+@app.command(_MORE, rich_help_panel="Research")
+def more() -> None:
+    """List the other commands: data, keys, brokers, sums apart, experiments, measurements."""
+    first = {name for names in TASKS.values() for name in names}
+    width = max(map(len, COMMANDS))
+    for name in sorted(COMMANDS.keys() - first):
+        typer.echo(f"securefl {name:<{width}}  {COMMANDS[name]}")
 
 
 def _version(value: bool) -> None:

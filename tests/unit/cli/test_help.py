@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 from rich.text import Text
 from typer.main import get_command
+from typer.testing import CliRunner
 
-from securefl.cli.app import COMMANDS, Deferred, app
+from securefl.cli.app import COMMANDS, TASKS, Deferred, app
 from tests.looped import looped
 
 
@@ -45,6 +47,18 @@ def test_the_list_of_commands_says_what_a_command_says_of_itself(name: str) -> N
     own = str(deferred.load().help).split("\n\n")[0].replace("\n", " ")
     assert deferred.help is not None
     assert own.startswith(deferred.help.rstrip("."))
+
+
+def test_help_shows_at_most_twelve_commands_by_task_and_more_shows_the_rest() -> None:
+    runner = CliRunner()
+    first, more = (runner.invoke(app, [word]).stdout for word in ("--help", "more"))
+    shown = {name for name in COMMANDS if re.search(rf"│ {name} ", first)}
+    assert shown == {name for names in TASKS.values() for name in names}
+    assert len(shown) + 1 <= 12
+    assert [line for line in first.splitlines() if line.startswith("╭─ ")][1:] != []
+    for task in TASKS:
+        assert f"╭─ {task} " in first
+    assert {line.split()[1] for line in more.splitlines()} == set(COMMANDS) - shown
 
 
 def test_help_imports_no_command() -> None:

@@ -1,0 +1,36 @@
+"""``securefl report``: one HTML page about a run, for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefl.cli import console
+from securefl.lab import run_page
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run or simulation.")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="An .html file. Default: RUN/report.html.")] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Write the page anew, and let it reload itself, until the run ends."),
+    ] = False,
+) -> None:
+    """Write one HTML page about a run: metrics, parties, privacy, verification, audit, costs.
+
+    The page needs no server and no network. It shows the findings of ``securefl audit`` if RUN has been
+    audited. Without --live, an unfinished run is shown up to its current round.
+
+    Exit codes: 0 written; 2 refused; 3 the page cannot be written.
+    """
+    file = run / "report.html" if out is None else out
+    if live:
+        console.say(f"{file}: open it in a browser; Ctrl-C stops")
+        run_page.follow_run(run, file)
+    else:
+        run_page.write_page(file, run_page.run_page(run_page.read_run(run)))
+    console.say(f"written: {file}")

@@ -1,0 +1,119 @@
+"""The page itself: head, sections, and the file that follows a run."""
+
+from __future__ import annotations
+
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from securefl.base.errors import ConfigError
+from securefl.base.text import digits
+from securefl.base.version import __version__
+from securefl.lab.experiments import write_result
+from securefl.lab.run_page.blocks import Page, Tile, Tiles, Tone
+from securefl.lab.run_page.collect import RunFiles, read_run
+from securefl.lab.run_page.sections import sections_of
+from securefl.runtime.report import percent, printable, seconds
+
+RELOAD_SECONDS: Final = 5
+
+
+def run_page(run: RunFiles, *, live: bool = False) -> str:
+    """Return the page of a run as HTML. It loads nothing and runs no script.
+
+    Args:
+        run: content of its folder.
+        live: True if the page reloads itself while the run is unfinished.
+    """
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - 50 ms, for this alone
+
+    source = resources.files(__package__)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(source.joinpath("page.html").read_text(encoding="utf-8"))
+    style = source.joinpath("page.css").read_text(encoding="utf-8")
+    reloads = RELOAD_SECONDS if live and run.summary is None else None
+    return template.render(page=_page(run, reloads), style=style)
+
+
+def follow_run(path: Path, file: Path) -> None:
+    """Write the page anew every few seconds until the run has ended.
+
+    Raises:
+        ConfigError: not the folder of a run, or a damaged file in it.
+        RunAbortedError: the page cannot be written.
+    """
+    while True:
+        run = read_run(path)
+        write_page(file, run_page(run, live=True))
+        if run.summary is not None:
+            return
+        time.sleep(RELOAD_SECONDS)
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write the page in one step: a reader sees the former or the new one.
+
+    Raises:
+        ConfigError: the file's name does not end in .html.
+        RunAbortedError: the page cannot be written.
+    """
+    if file.suffix != ".html":
+        raise ConfigError("--out", f"{file} does not end in .html", "name an .html file")
+    write_result(file, text.encode())
+
+
+def _page(run: RunFiles, reloads: int | None) -> Page:
+    summary = run.summary
+    done, planned = len(run.records), run.scenario.stop.rounds
+    unfinished = f"The run has not ended: {done} of {planned} rounds are done."
+    verdict, tone = (unfinished, "note") if summary is None else _verdict(summary)
+    return Page(
+        name=run.scenario.name,
+        subtitle=printable(run.scenario.description, 400),
+        verdict=printable(verdict, 400),
+        tone=tone,  # type: ignore[arg-type]
+        tiles=_head_tiles(run),
+        sections=sections_of(run),
+        version=__version__,
+        reload_seconds=reloads,
+    )
+
+
+def _verdict(summary: dict[str, Any]) -> tuple[str, Tone]:
+    code, meaning = summary["exit_code"], summary["exit_meaning"]
+    tone: Tone = "bad" if code not in {0, 5} else "good" if code == 0 else "warning"
+    return f"Exit {code}: {meaning}. {summary['reason']}.", tone
+
+
+def _head_tiles(run: RunFiles) -> Tiles:
+    summary, records = run.summary or {}, run.records
+    outcome = summary.get("outcome", {})
+    tiles = [Tile("rounds", f"{len(records)} of {run.scenario.stop.rounds}", "ended")]
+    last = records[-1] if records else None
+    if last is not None and last.accuracy is not None:
+        tiles.append(Tile("accuracy", percent(last.accuracy), "of the last model, on the test set"))
+    for name, value in outcome.get("evaluation", {}).items():
+        tiles.append(Tile(name, digits(value), "at the sites, of the model that was kept"))
+    tiles.append(Tile("parties", str(run.scenario.parties), f"clusters of {run.scenario.clustering.size}"))
+    if last is not None and last.epsilon:
+        known = [spent for spent in last.epsilon.values() if spent is not None]
+        tiles.append(
+            Tile("epsilon spent", digits(max(known)) if known else "no guarantee", "largest of a party")
+        )
+    if "seconds" in summary:
+        tiles.append(
+            Tile("duration", seconds(summary["seconds"]), "simulated" if summary.get("simulated") else "")
+        )
+    for one in summary.get("expectations", ()):
+        if not one["ok"]:
+            measured = digits(one["measured"])
+            tiles.append(Tile(f"expectation missed: {one['metric']}", measured, _limits_text(one), "bad"))
+    return Tiles(tuple(tiles))
+
+
+def _limits_text(one: dict[str, Any]) -> str:
+    ends = (("at least", one["at_least"]), ("at most", one["at_most"]))
+    return " and ".join(f"{label} {digits(end)}" for label, end in ends if end is not None)
