@@ -1,4 +1,4 @@
-"""Noise for differential privacy: integer laws, norm-bounded rounding, shares, and their cost in delta."""
+"""Differential privacy of integer sums: noise laws, norm-bounded rounding, noise shares and accounting."""
 
 import lazy_loader
 

@@ -1,8 +1,7 @@
-"""Epsilon of release events at a delta.
+"""Epsilon of release events, by two accountants that both give upper bounds.
 
-Two accountants, both upper bounds. ``pld``, the default, composes privacy loss distributions. ``rdp``
-composes Renyi divergences: a looser, independent cross-check. See
-:mod:`securefl.methods.privacy.composition`.
+``pld``, the default, composes privacy loss distributions. ``rdp`` composes Renyi divergences: a looser,
+independent cross-check.
 """
 
 import functools
@@ -26,8 +25,7 @@ _FINEST = 2.0**-20
 _DOUBTFUL = 2.0**-9
 """Grid interval from which on a finite epsilon never becomes infinite."""
 _MOST_POINTS = 2.0**17
-"""Largest number of grid points for the losses of one step: about 2 s. Sampling rates below about 10^-4 reach
-it."""
+"""Most grid points for the losses of one step: about 2 s. Sampling rates below about 10^-4 reach it."""
 _PER_EPSILON = 500
 """Smallest number of grid intervals per epsilon."""
 _SETTLED = 2e-3
@@ -37,11 +35,7 @@ _VISIBLE = 5e-3
 
 
 def need_dp_accounting() -> None:
-    """Check that dp_accounting is installed.
-
-    Raises:
-        ConfigError: dp_accounting is missing.
-    """
+    """Check that dp_accounting is installed; raise a ConfigError if it is missing."""
     if importlib.util.find_spec("dp_accounting") is None:
         raise ConfigError(
             "privacy",
@@ -60,8 +54,8 @@ def epsilon(
 
     Raises:
         ConfigError: dp_accounting is missing.
-        UsageError: events of several units or relations, an event that has no accounting
-            (:func:`refusal`), or ``delta`` outside [1e-12, 1).
+        UsageError: mixed units or relations, an event without accounting (:func:`refusal`), or ``delta``
+            outside [1e-12, 1).
     """
     if not MIN_DELTA <= delta < 1:
         raise UsageError(f"delta must be at least {MIN_DELTA:g} and below 1, found {delta:g}")
@@ -76,9 +70,7 @@ def epsilon(
 def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
     """Return the discretisation interval at which :func:`epsilon` by ``pld`` settled: a power of 2.
 
-    Raises:
-        ConfigError: dp_accounting is missing.
-        UsageError: as for :func:`epsilon`.
+    Raises errors as :func:`epsilon` does.
     """
     return _by_pld(*_kinds(events, delta))[1]
 
@@ -86,14 +78,7 @@ def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
 def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -> float:
     """Return :func:`epsilon` by ``pld`` on a fixed grid, on which less noise never costs less. Not cached.
 
-    Args:
-        events: as for :func:`epsilon`.
-        delta: as for :func:`epsilon`.
-        grid: discretisation interval; a coarser one gives more.
-
-    Raises:
-        ConfigError: dp_accounting is missing.
-        UsageError: as for :func:`epsilon`.
+    ``grid`` is the discretisation interval; a coarser one gives more. Raises errors as :func:`epsilon` does.
     """
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
@@ -103,9 +88,7 @@ def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -
 def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
     """Return :func:`epsilon` by ``rdp`` at integer orders: never smaller, in about 10 ms. Not cached.
 
-    Raises:
-        ConfigError: dp_accounting is missing.
-        UsageError: as for :func:`epsilon`.
+    Raises errors as :func:`epsilon` does.
     """
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
@@ -124,11 +107,7 @@ def refusal(event: ReleaseEvent) -> str:
 
 
 def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
-    """Check that events can be composed.
-
-    Raises:
-        UsageError: several units or relations, or an event that has no accounting.
-    """
+    """Check that events can be composed; raise a UsageError for mixed units or relations, or a refusal."""
     kinds = {(event.unit, event.relation) for event in events}
     if len(kinds) > 1:
         raise UsageError(f"events must have one privacy unit and one relation, found {sorted(kinds)}")
@@ -161,8 +140,8 @@ def _by_rdp(steps: composition.Counts, slack: float, delta: float) -> float:
     if any(event.multiplier == 0 for event, _ in steps):
         return math.inf
     found = _with_slack(composition.divergences(steps), delta, slack)
-    # The library's orders have gaps, and it skips orders that it cannot compute, so epsilon may jump. Use
-    # other orders only if they are visibly better: otherwise the library's result stays bit for bit.
+    # The library's orders have gaps, and it skips some, so epsilon may jump. Use other orders only if visibly
+    # better: otherwise the result stays bit for bit.
     more = composition.orders_between(found, delta) if 0 < found < math.inf else ()
     other = _with_slack(composition.divergences(steps, more), delta, slack) if more else found
     return other if other < found * (1 - _VISIBLE) else found
@@ -178,7 +157,7 @@ def _by_pld(steps: composition.Counts, slack: float, delta: float) -> tuple[floa
     finest = max(_FINEST, composition.reach(steps) / _MOST_POINTS)
     found = _with_slack(composition.losses(steps, grid), delta, slack)
     while grid >= 2 * finest and (math.isfinite(found) or grid > _DOUBTFUL):
-        # On a coarse grid epsilon may be infinite only because the slack multiplies the grid's coarseness.
+        # A coarse grid may make epsilon infinite, because the slack multiplies its coarseness.
         aim = found if math.isfinite(found) else grid * _PER_EPSILON / 4
         wanted = 2.0 ** math.floor(math.log2(max(aim, _FINEST) / _PER_EPSILON))
         grid = min(grid / 2, max(wanted, 2.0 ** math.ceil(math.log2(finest))))

@@ -1,7 +1,4 @@
-"""Smallest noise that keeps a target epsilon.
-
-Finds roots of decreasing functions of a positive number with few evaluations, each of which may take 1 s.
-"""
+"""Smallest noise that keeps a target epsilon, found with few evaluations, since each may take 1 s."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ def falling_root(
     """Return x with over(x) <= 0 and over(x / (1 + ``tolerance``)) > 0; None if ``bounds`` hold none.
 
     Args:
-        over: decreasing; infinite values are allowed.
+        over: decreasing function; infinite values are allowed.
         start: first x, within ``bounds``.
         factor: first step up or down, > 1; steps grow.
         tolerance: > 0, relative.
-        bounds: lowest and highest number from which another step is taken.
+        bounds: lowest and highest x from which another step is taken.
     """
     bracket = _around(over, start, factor, bounds)
     return None if bracket is None else _narrow(over, bracket, tolerance).high
@@ -64,8 +61,8 @@ def _around(
 def _narrow(over: Callable[[float], float], bracket: _Bracket, tolerance: float) -> _Bracket:
     """Return a bracket with ``high`` <= ``low`` (1 + ``tolerance``).
 
-    False position, with bisection every third time. Each guess is moved by half the tolerance, towards either
-    side in turn, so that the next one closes the bracket.
+    Uses false position, with bisection every third time. Guesses are moved by almost half the tolerance to
+    alternating sides, so that the next guess closes the bracket.
     """
     low, over_low, high, over_high = bracket
     side, turn = 1.0, 0
@@ -90,16 +87,13 @@ MAX_EPSILON = 50.0
 MIN_SIGMA = 0.05
 MAX_SIGMA = 1e6
 _WIDER = 10.0
-"""Factor from the quick accountant's result within which the other accountants search."""
+"""Factor around the quick accountant's result within which the other accountants search."""
 TOLERANCE = 1e-4
 """Relative tolerance: noise smaller by this factor no longer keeps the target."""
 
 
 def steps_of_epochs(epochs: float, records: float, batch: float) -> int:
-    """Return T, the steps of ``batch`` expected records in ``epochs`` epochs: rounded up, at least 1.
-
-    Rounding down would not cover the last step.
-    """
+    """Return T, steps of ``batch`` expected records that cover ``epochs`` epochs: rounded up, at least 1."""
     # The margin absorbs rounding: 0.1 * 30 / 3 is above 1 in floating point.
     return max(1, math.ceil(epochs * records / batch - 1e-9))
 
@@ -116,20 +110,19 @@ def calibrate(
     """Return the smallest noise multiplier with which ``event`` keeps ``target``, up to ``tolerance``.
 
     Brackets the root on logarithms: first by integer Renyi orders, then by the accountant itself, on a coarse
-    and on a settled grid. The epsilon of a ledger of exactly this event is at most ``target``.
+    and a settled grid. The multiplier of ``event`` is ignored. Errors name ``path``.
 
     Args:
-        event: the release; its own noise multiplier is ignored.
+        event: the release.
         target: epsilon in [0.05, 50].
         delta: of the guarantee.
-        accountant: the accountant that bounds epsilon.
+        accountant: bounds epsilon.
         tolerance: relative, in (0, 0.1].
-        path: argument or field that errors name.
+        path: argument or field.
 
     Raises:
-        ConfigError: ``target`` is out of range, no multiplier from 0.05 to 10,000 fits it, or dp_accounting
-            is missing.
-        UsageError: a tolerance out of range, or an event that has no accounting.
+        ConfigError: ``target`` is out of range or out of reach, or dp_accounting is missing.
+        UsageError: a tolerance out of range, or an event without accounting.
     """
     if not MIN_EPSILON <= target <= MAX_EPSILON:
         raise ConfigError(
@@ -178,11 +171,7 @@ class _Search:
         return (replace(self.event, noise_multiplier=sigma),)
 
     def start(self) -> float:
-        """Return the root by integer Renyi orders, in about 10 ms, as a start for the search.
-
-        Raises:
-            ConfigError: the root is out of range.
-        """
+        """Return the root by integer Renyi orders, in about 10 ms; a ConfigError if it is out of range."""
 
         def spent(one: tuple[ReleaseEvent]) -> float:
             return quick_epsilon(one, self.delta)

@@ -1,23 +1,16 @@
 """Noise shares of the parties of a sum, and noise components that keep the noise exact under dropouts.
 
-Shares:
+Shares: with ``local``, every upload carries the whole target by itself (h = 1). With ``threshold``, every
+party adds 1/h of the target's variance, h = min_survivors - f. Colluders, at most f in *every* cluster, are
+parties whose noise the adversary may know, or that may add none. For clusters drawn at random f holds only
+with a probability (:mod:`securefl.methods.clustering.odds`).
 
-- ``local``: every upload carries the whole target by itself (h = 1).
-- ``threshold``: every party adds 1/h of the target's variance, h = min_survivors - f. Every opened sum has at
-  least min_survivors members, of which at most f collude. Colluders here are parties whose noise the
-  adversary may know, or that may add none.
-
-This assumes that no sum of fewer survivors is opened, and that f bounds the colluders of *every* cluster. For
-clusters drawn at random the latter holds only with a probability (:mod:`securefl.methods.clustering.odds`).
-
-Components (Dordis' XNoise): an opened sum carries the same noise for any number of dropouts. Every member
-adds a base share, sized for the largest planned cluster, and one component for each tolerated dropout.
-Members missing from a smaller cluster count as dropouts. Superfluous components of the survivors are removed
-from the sum again (:mod:`securefl.protocol.secure_sum.removal`). With s survivors, of which at most f
-collude, each has then added a variance of target^2 / (s - f). So target^2 of the sum is unknown to the
-adversary, and the sum holds target^2 s / (s - f), both up to float rounding.
-
-Every opening needs fresh noise: components removed from one opening would be known in the next.
+Components (Dordis' XNoise): every member adds a base share, sized for the largest planned cluster, and one
+component for each tolerated dropout. Missing members of a smaller cluster count as dropouts. Superfluous
+components of the s survivors are removed from the opened sum (:mod:`securefl.protocol.secure_sum.removal`).
+Each survivor has then added a variance of target^2 / (s - f), so target^2 is unknown to the adversary, up to
+float rounding. Every opening needs fresh noise: components removed from one opening would be known in the
+next.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders subtracted before the division.
 """
@@ -42,7 +35,6 @@ class SharePlan:
     target: float
     """Standard deviation, steps, of the noise unknown to the adversary in every opened sum."""
     min_survivors: int
-    """Smallest number of members of a sum that is opened."""
     colluders: int
     """f: largest number of members that collude or add no noise."""
 
@@ -74,11 +66,11 @@ def std_of(variance: Fraction) -> float:
 def plan_shares(
     placement: Placement, target: float, min_survivors: int, colluders: int, path: str = "privacy.noise"
 ) -> SharePlan:
-    """Divide the noise.
+    """Divide noise of standard deviation ``target`` among the parties of a sum.
 
     Args:
         placement: ``local`` or ``threshold``.
-        target: standard deviation in steps, > 0.
+        target: steps, > 0.
         min_survivors: smallest number of members of a sum that is opened, >= 1.
         colluders: f >= 0, of one cluster.
         path: scenario field that errors name.
@@ -87,8 +79,7 @@ def plan_shares(
         ConfigError: ``threshold`` with h < 1.
         UsageError: a target that is not finite and positive, or counts out of range.
 
-    Source: noise divided among the parties of a sum, Kairouz et al. 2021 (arXiv 2102.06387); the effect of
-    dropouts, Jiang et al. (Dordis, arXiv 2209.12528).
+    Source: Kairouz et al. 2021 (arXiv 2102.06387); for dropouts Jiang et al. (Dordis, arXiv 2209.12528).
     """
     if not (math.isfinite(target) and target > 0):
         raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")
@@ -113,7 +104,6 @@ class ComponentPlan:
     """Noise components of one member, made by :func:`plan_components`."""
 
     target: float
-    """Standard deviation, steps, of the noise unknown to the adversary in every opened sum."""
     planned: int
     """Members of the largest planned cluster. A cluster that grows, because parties are absent, has more
     noise."""
@@ -122,8 +112,7 @@ class ComponentPlan:
     share_std: float
     """Standard deviation, steps, of the base share, which is never removed."""
     stds: tuple[float, ...]
-    """Standard deviations, steps: of component k at index k - 1, kept if at least k members have dropped
-    out."""
+    """Standard deviations, steps, of components; number k (at index k - 1) stays if k or more drop out."""
 
     @property
     def honest(self) -> int:
@@ -151,18 +140,11 @@ class ComponentPlan:
 def plan_components(
     target: float, planned: int, min_survivors: int, colluders: int, path: str = "privacy.placement"
 ) -> ComponentPlan:
-    """Divide the noise into components.
+    """Divide noise into components of every member.
 
-    Args:
-        target: standard deviation in steps, > 0.
-        planned: members of the largest planned cluster, at least ``min_survivors``.
-        min_survivors: smallest number of members of a sum that is opened, >= 1.
-        colluders: f >= 0, of one cluster.
-        path: scenario field that errors name.
-
-    Raises:
-        ConfigError: no survivor's noise would be secret.
-        UsageError: a target that is not finite and positive, or counts out of range.
+    ``planned`` is the number of members of the largest planned cluster, at least ``min_survivors``. Other
+    arguments and errors are as for :func:`plan_shares`; a ConfigError means that no survivor's noise would be
+    secret.
     """
     if not (math.isfinite(target) and target > 0):
         raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")
@@ -182,7 +164,7 @@ def plan_components(
     kept = Fraction(0)
     stds: list[float] = []
     for survivors in range(planned, min_survivors - 1, -1):
-        # Floats round up: the noise so far exceeds its target slightly, and the excess is not added again.
+        # Floats round up, so the noise so far slightly exceeds its target; the excess is not added again.
         stds.append(std_of(squared / (survivors - colluders) - kept))
         kept += Fraction(stds[-1]) ** 2
     return ComponentPlan(target, planned, colluders, stds[0], tuple(stds[1:]))

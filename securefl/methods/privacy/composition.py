@@ -3,8 +3,8 @@
 ``losses`` composes privacy loss distributions (Koskela et al. 2020; pessimistic discretisation by "connect
 the dots", Doroshenko et al. 2022). ``divergences`` composes Renyi divergences (Mironov 2017).
 
-Pairs of distributions that stand for one step of a neighbouring pair of data sets, with noise multiplier m,
-sampling rate q and sensitivity 1 of a single record:
+One step has these pairs of distributions, with noise multiplier m, sampling rate q and sensitivity 1 of a
+record:
 
 ================  ===================================  ==========================================
 sampler           add-remove                           replace-one
@@ -33,14 +33,14 @@ from securefl.methods.privacy import release
 Accountant = Literal["pld", "rdp"]
 
 _DISPLACED_ORDERS = (*range(2, 33), 40, 48, 64, 96, 128)
-"""The bound for sampling without replacement is for integer orders and takes quadratic time."""
+"""Orders for sampling without replacement, whose bound is for integer orders and takes quadratic time."""
 INTEGER_ORDERS = (*_DISPLACED_ORDERS, 256, 512, 1024)
 _GAPS_FROM = 63
 """Order up to which the library has all integers; beyond, it has 128, 256, 512 and 1024."""
 _STEP = 1.05
 
 Counts = tuple[tuple[release.ReleaseEvent, int], ...]
-"""Kinds of releases, with the number of each."""
+"""Kinds of releases, each with its number."""
 
 
 class _Step(NamedTuple):
@@ -79,10 +79,7 @@ def _loss(step: _Step, count: int, grid: float) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _one(step: _Step, grid: float) -> Any:
-    """Return the loss of one release.
-
-    Composing it again for another number of releases takes milliseconds.
-    """
+    """Return the loss of one release, cached: composing it for another number takes milliseconds."""
     from dp_accounting import NeighboringRelation  # noqa: PLC0415 - takes 2 s and is optional
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 - as above
 
@@ -102,9 +99,9 @@ def _one(step: _Step, grid: float) -> Any:
 def orders_between(found: float, delta: float) -> tuple[int, ...]:
     """Return orders in the library's gaps among which the best may be, given the epsilon that it found.
 
-    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. For the best order,
-    a - 1 is 1 to 2 times that difference over the epsilon there, which is at least half of ``found``. The
-    term ln a takes off less than three quarters. Any order gives an upper bound.
+    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. For the best order, a
+    - 1 is 1 to 2 times that difference over the epsilon there, at least half of ``found``; ln a takes off
+    less than three quarters. Any order gives an upper bound.
     """
     most = 4 * math.log(1 / delta) / found
     low, high = max(most / 16, _GAPS_FROM), min(most, 1024)
@@ -140,7 +137,7 @@ def divergences(steps: Counts, orders: Sequence[int] | None = None) -> Callable[
 
 
 def _step(event: release.ReleaseEvent, accountant: Accountant) -> _Step:
-    """Return the step by the table at the top of this module."""
+    """Return the step by the table in the module's docstring."""
     replaced = event.relation == "replace-one"
     doubled = event.multiplier / release.SENSITIVITY[event.relation]
     if event.batch == event.records or event.sampler in {"none", "shuffle"}:

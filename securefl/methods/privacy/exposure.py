@@ -1,16 +1,9 @@
-"""Distinguishability of a party's two neighbouring updates by the opened sums: one number, mu.
+"""Exposure of a party's update by the opened sums: its distinguishability mu^2, for sensitivity 1.
 
-Gaussian noise on sums is a Gaussian-DP mechanism (Dong et al. 2022): it hides exactly as well as one draw
-from N(0, 1) hides a shift by mu. All sums that contain the same update are one release with one mu. mu is
-taken *before* amplification by sampling, because all those sums stem from the same batch.
-
-With L2 sensitivity Delta and noise of standard deviation s from each party, mu^2 = (Delta / s)^2 * exposure:
-
-- fresh noise in every opening: the exposure is the sum over openings of 1 / h, for h survivors whose noise
-  the adversary does not know (:func:`fresh_exposure`);
-- noise added once and opened several times: the exposure is the party's leverage, from 1 / h for one opening
-  to 1 for a party whose noisy update can be computed from the sums (:func:`leverage`);
-- both, with unequal variances: the general case (:func:`exposures`).
+Gaussian noise is a Gaussian-DP mechanism (Dong et al. 2022): it hides a change as well as one draw from N(0,
+1) hides a shift by mu. All sums that contain the same update are one release, because they stem from the same
+batch: mu is taken *before* amplification by sampling. With L2 sensitivity Delta and noise of standard
+deviation s from each party, mu^2 = (Delta / s)^2 * exposure.
 
 Exact for continuous Gaussian noise. Discrete noise needs steps that are small against s, and a slack.
 """
@@ -32,13 +25,13 @@ _RANK_TOLERANCE = 1e-9
 
 
 def fresh_exposure(survivors: Iterable[int]) -> float:
-    """Return the exposure of an update that is opened once per entry, each time under fresh noise.
+    """Return the exposure of an update that is opened several times under fresh noise: the sum of 1 / h.
 
     Args:
-        survivors: for each opening with the update, h >= 1: members whose noise the adversary does not know.
+        survivors: h >= 1 of each opening: members whose noise the adversary does not know.
 
     Raises:
-        UsageError: an opening without any such member, or no opening.
+        UsageError: no opening, or an opening without any such member.
     """
     counts = list(survivors)
     if not counts or min(counts) < 1:
@@ -53,27 +46,26 @@ def exposures(
 
     The adversary is assumed to know the other parties' updates, so only noise hides the party. Noise is
     independent between parties, and either the same in all openings (V) or fresh for each (F). The exposure
-    is the squared shift by which a change of 1 in the party's update moves the least favourable combination
-    of sums, in its standard deviations.
+    is the squared shift, in standard deviations, by which a change of 1 in the update moves the least
+    favourable combination of sums.
 
     Args:
         rows: A, ``(openings, parties)``, 1 where the opening contains the party, else 0.
         once: diagonal of V, ``(parties,)``, >= 0: variance of each party's noise that is added once and
-            unknown to the adversary; 0 for colluders and for parties that add none. The largest is at most
-            ``MOST_UNEQUAL`` times the smallest positive one, those of ``fresh`` included.
+            unknown to the adversary; 0 for colluders and for parties that add none. Positive variances, those
+            of ``fresh`` included, differ by at most a factor of ``MOST_UNEQUAL``.
         fresh: diagonal of F, ``(openings,)``, >= 0: variance of all noise drawn for each opening alone;
             default 0.
-        rank: rank of A's columns that have noise of their own, if it is known exactly and nothing is fresh;
-            by default small singular values count as 0.
+        rank: rank of A's columns with noise of their own, if it is known exactly and nothing is fresh; by
+            default small singular values count as 0.
 
     Returns:
-        ``(parties,)``, mu^2 for sensitivity 1, in the inverse unit of the variances: at most 1 / variance for
-        a party with noise of its own; infinite if some combination of sums contains the party and no noise; 0
-        if no opening contains it.
+        ``(parties,)``, in the inverse unit of the variances: at most 1 / variance for a party with noise of
+        its own; infinite if some combination of sums contains the party and no noise; 0 if no opening
+        contains it.
 
     Raises:
-        UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal to
-            determine the rank.
+        UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal.
     """
     openings = rows.shape[0] if rows.ndim == 2 else 0
     each = np.zeros(openings) if fresh is None else fresh
@@ -104,8 +96,7 @@ def exposures(
     counted = int((singular > _RANK_TOLERANCE * singular[0]).sum()) if rank is None else rank
     left, singular, right = left[:, :counted], singular[:counted], right[:counted]
     own = opened & (once > 0)
-    # If the party has noise of its own, a_i is in the range, and this is a projection: at most 1, no
-    # division.
+    # A party with noise of its own has a_i in the range: a projection, at most 1, without division.
     projected = np.square(right[:, : once.size][:, own]).sum(axis=0).clip(0.0, 1.0)
     found[own] = projected / once[own]
     for party in np.flatnonzero(opened & ~own).tolist():
@@ -119,16 +110,18 @@ def exposures(
 def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
     """Return the exposure of a party whose noise is added once, in units of its own variance.
 
-    It is the diagonal element i of the projection on the row space of A V^(1/2); see :func:`exposures`.
+    It is the diagonal element i of the projection on the row space of A V^(1/2); see :func:`exposures`. mu =
+    Delta / s_i * sqrt(leverage).
 
     Args:
         rows: A, ``(openings, parties)``.
         variances: diagonal of V, ``(parties,)``, in any unit.
-        party: i, column of ``rows``. mu = Delta / s_i * sqrt(leverage).
+        party: i, column of ``rows``.
 
     Returns:
         In [0, 1]: 1 if some combination of the sums holds no unknown noise but the party's own. With equal
-        variances and without colluders it is at least 1/h of each opening with the party.
+            variances and without colluders it is at least 1/h of each opening with the party, and 1/h for
+            one.
 
     Raises:
         UsageError: as :func:`exposures`, or a party without noise of its own.

@@ -1,28 +1,15 @@
 """The two noise laws on the integers, in rational brackets proved to hold the true values.
 
-Both laws are symmetric around 0. Up to one common factor their probabilities are w_0 = 1 and w_k = w_(k-1) *
-r_k, with a ratio r_k that falls as k grows:
+Both are symmetric around 0. Up to a common factor their probabilities are w_0 = 1 and w_k = w_(k-1) * r_k,
+with a ratio r_k that falls as k grows:
 
 - ``discrete-gaussian`` with parameter s: r_k = exp(-(2k - 1) / (2 s^2)) (Canonne et al. 2020, arXiv
   2004.00010). Its variance is below s^2, for s >= 4 by a relative 10^-130 at most.
-- ``skellam`` with variance s^2, the difference of two Poisson variables of mean s^2 / 2: r_k is the ratio
-  I_k(s^2) / I_(k-1)(s^2) of modified Bessel functions (Agarwal et al. 2021, arXiv 2110.04995).
+- ``skellam`` with variance s^2, the difference of two Poisson variables of mean s^2 / 2: r_k = I_k(s^2) /
+  I_(k-1)(s^2), modified Bessel functions (Agarwal et al. 2021, arXiv 2110.04995).
 
-
-All arithmetic is on Python integers in units of 2^-192, rounded down for one bound and up for the other. So
-no statement about an error rests on an estimate of rounding errors.
-
-Accountants compose Gaussian noise instead of integer noise. A Skellam variable of variance V hides an integer
-shift D, by Renyi divergences of any integer order a > 1, as well as Gaussian noise does up to
-
-    a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
-
-(Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian has no such
-cost: it is as concentrated as the Gaussian (Canonne et al. 2020, arXiv 2004.00010).
-
-Use of the same slack for both laws and for loss distributions is not a theorem. For the hockey-stick
-divergences of single integer shifts a third of it is enough (``tests/unit/privacy/test_discrete.py``). That
-carries over to vectors, sampled batches and any number of steps, which all preserve the order of divergences.
+All arithmetic is on Python integers in units of 2^-192, rounded down for one bound and up for the other: no
+bound rests on an estimate of rounding errors.
 """
 
 import math
@@ -86,10 +73,10 @@ def _gaussian_ratios(variance: Fraction, count: int) -> tuple[list[int], list[in
 
 
 def _skellam_ratios(variance: Fraction, count: int) -> tuple[list[int], list[int]]:
-    """Return r_k = 1 / (2 k / s^2 + r_(k+1)), computed backwards from 0 <= r <= 1 far beyond ``count``.
+    """Return brackets of r_k = 1 / (2 k / s^2 + r_(k+1)), backwards from 0 <= r <= 1 beyond ``count``.
 
     The recurrence of the Bessel functions (NIST DLMF 10.29.1), divided by I_k. One step shrinks a bracket by
-    the factor r_k^2, so the wide bracket at the start becomes negligible.
+    r_k^2, so the wide bracket at the start becomes negligible.
     """
     step = 2 * _ONE * variance.denominator // variance.numerator
     start = count + 4 * math.isqrt(math.ceil(variance)) + 64
@@ -128,10 +115,19 @@ MIN_VARIANCE = 16.0
 def mu_slack(variance: float) -> float:
     """Return the relative increase of mu that covers integer noise of this variance: sqrt(1 + 3.5 / V) - 1.
 
-    ``variance`` is in steps^2. 10 % at 4 steps, 0.04 % at 64.
+    Accountants compose Gaussian noise instead. A Skellam variable of variance V hides an integer shift D, by
+    Renyi divergences of any integer order a > 1, as well as Gaussian noise does up to
 
-    Raises:
-        UsageError: a variance below 16.
+        a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
+
+    (Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian has no
+    such cost (Canonne et al. 2020, arXiv 2004.00010).
+
+    The slack is no theorem for loss distributions. For the hockey-stick divergences of single integer shifts
+    a third of it is enough (``tests/unit/privacy/test_discrete.py``). That carries over to vectors, sampled
+    batches and any number of steps, which preserve the order of divergences.
+
+    ``variance`` is in steps^2; below 16 it is a UsageError. 10 % at 4 steps, 0.04 % at 64.
     """
     if not variance >= MIN_VARIANCE:
         raise UsageError(f"variance of integer noise must be at least {MIN_VARIANCE}, found {variance}")

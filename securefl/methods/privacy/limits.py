@@ -1,7 +1,6 @@
 """Limits between ``[privacy]`` and other tables: rejection of settings that would break the guarantee.
 
-Checks that need the model's size or an accountant come later (:mod:`securefl.methods.privacy.mechanism`,
-:mod:`securefl.methods.privacy.settling`).
+Checks that need the model's size or an accountant are in ``mechanism.py`` and ``settling.py``.
 """
 
 from securefl.base.errors import ConfigError
@@ -25,7 +24,7 @@ MAX_NOISE = 57_408
 
 
 def noise_of(scenario: Scenario) -> int:
-    """Return the most that privacy noise adds to a coordinate, steps; used to prove that sums do not wrap."""
+    """Return the most that privacy noise adds to a coordinate, steps; proofs that sums do not wrap use it."""
     return 0 if scenario.privacy.unit == "none" else MAX_NOISE * (1 + components_of(scenario))
 
 
@@ -74,7 +73,7 @@ def check_privacy(scenario: Scenario) -> None:
 
 def _check_dp_sgd(scenario: Scenario, dp: DpSgd) -> None:
     plain, training = Training(), scenario.training
-    # A server that trains for a rule (FLTrust) trains like plain parties, even if parties use DP-SGD.
+    # A server that trains for a rule (FLTrust) uses plain SGD, even if parties use DP-SGD.
     if scenario.aggregation.rule.server_data != "training":
         for field in ("epochs", "learning_rate", "momentum", "weight_decay"):
             if getattr(training, field) != getattr(plain, field):

@@ -1,6 +1,6 @@
 """Release mechanism of an update: rounding, the party's share of the noise, its event (steps 4 and 5).
 
-All of it follows from a settled scenario and the model's size, so parties, server and simulation agree.
+It follows from a settled scenario and the model's size, so parties, server and simulation agree.
 """
 
 import functools
@@ -37,8 +37,8 @@ class Mechanism:
 
     unit: release.Unit
     rounding: BoundedRounding
-    """Rounding whose ``sensitivity``, steps, bounds the change of a sum by one unit. Party level: it
-    rounds whole updates. Record level: it is a bound only, and updates are rounded without a condition."""
+    """Rounding whose ``sensitivity``, steps, bounds the change of a sum by one unit. Record level: a bound
+    only; updates are rounded without a condition."""
     shares: SharePlan | ComponentPlan
     table: NoiseTable
     """Table of one party's noise, without removable components."""
@@ -82,8 +82,8 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         length: d, parameters of the model.
 
     Raises:
-        ConfigError: the scenario is not settled; its noise does not fit the scale; it has so many draws that
-            the distance of sampled noise from its law counts; or published checks would reject its grid.
+        ConfigError: the scenario is not settled; its noise does not fit the scale; sampling errors of its
+            many draws add up too far; or published checks would reject its grid.
     """
     privacy = scenario.privacy
     if privacy.unit == "none":
@@ -105,7 +105,7 @@ def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
         check_distance(
             one, sensitivity.planned_releases(scenario) * draws * (1 + len(components)), privacy.delta
         )
-    # With dropout-exact noise, one whole target is unknown to the adversary, for any number of survivors.
+    # With dropout-exact noise, one whole target is unknown to the adversary for any number of survivors.
     std, honest = (shares.target, 1) if components else (shares.share_std, shares.honest)
     event = replace(
         plain_release(scenario),
@@ -139,11 +139,8 @@ def openings_of(scenario: Scenario) -> int:
 def plain_release(scenario: Scenario) -> release.ReleaseEvent:
     """Return one release as if Gaussian noise of one sensitivity were all unknown noise in its sum.
 
-    Args:
-        scenario: with a delta and, at record level, a number of records.
-
     Raises:
-        UsageError: one of them is missing.
+        UsageError: the scenario lacks a unit or, at record level, DP-SGD or a number of records.
     """
     privacy, dp = scenario.privacy, scenario.training.dp_sgd
     lost = sensitivity.lost_in_rounding(scenario)
@@ -171,11 +168,7 @@ def plain_release(scenario: Scenario) -> release.ReleaseEvent:
 
 
 def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | ComponentPlan:
-    """Return each party's share of the noise.
-
-    Raises:
-        UsageError: a scenario without a multiplier.
-    """
+    """Return each party's share of the noise; a scenario without a multiplier is a UsageError."""
     privacy, sums = scenario.privacy, scenario.secure_sum
     if privacy.multiplier is None:
         raise UsageError(
@@ -197,11 +190,7 @@ def _fits(shares: SharePlan | ComponentPlan) -> bool:
 
 
 def _check_grid(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan) -> None:
-    """Check that the published KS test accepts noise in these steps.
-
-    Raises:
-        ConfigError: the steps are too coarse.
-    """
+    """Raise a ConfigError if the steps are too coarse for noise to pass the published KS test."""
     least = least_std(length)
     if scenario.checks.kind != "published" or shares.share_std >= least:
         return
@@ -232,9 +221,7 @@ def _unfit(scenario: Scenario, length: int, shares: SharePlan | ComponentPlan | 
 def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | None:
     """Return the smallest and largest multiplier for which some scale has tables; None without such a scale.
 
-    Args:
-        scenario: with a unit and a delta; its own multiplier and scale are ignored.
-        length: d.
+    The scenario has a unit and a delta; its own multiplier and scale are ignored.
     """
     unit = msgspec.structs.replace(
         scenario, privacy=msgspec.structs.replace(scenario.privacy, multiplier=1.0, epsilon=None)

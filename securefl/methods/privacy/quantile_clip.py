@@ -1,15 +1,15 @@
 """Quantile clipping: the clip follows a quantile of update norms, from noisy counts that the server learns.
 
-Each party adds one word to its masked sum: K if its update is no longer than the clip C, -K if it is longer,
-and 0 without an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and
-``C <- C exp(-rate (share - quantile))`` within the limits of ``[privacy.clip]``.
+Each party adds one word to its masked sum: K if its update is no longer than the clip C, else -K; 0 without
+an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and ``C <- C exp(-rate (share
+- quantile))`` within the limits of ``[privacy.clip]``.
 
-The presence of a party moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So
-bits with noise of s_b bits are a Gaussian release of multiplier ``2 s_b``, and
-``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``. Replace-one halves the multipliers of both terms.
+A party's presence moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So noise
+of s_b bits is a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``.
+Replace-one halves both multipliers.
 
-Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping" (Algorithm 1, Theorem 1).
-There all parties share one sum; here each cluster has its own sum and noise.
+Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping" (Algorithm 1, Theorem 1),
+where all parties share one sum.
 """
 
 import functools
@@ -49,24 +49,20 @@ class ClipWords:
     def word(self, norm: float, clip: float) -> int:
         """Return the word of a party.
 
-        Args:
-            norm: L2 norm of its update before the clip, in the parameters' unit; 0 without an update.
-            clip: of the round, in the same unit.
+        ``norm`` is the L2 norm of its update before the clip, in the unit of ``clip``; 0 without an update.
         """
         if norm == 0.0:
             return 0
         return 1 << self.scale if norm <= clip else -1 << self.scale
 
     def noise(self, entropy: Entropy) -> I64:
-        """Return one party's noise, i64 ``(1,)``."""
+        """Return one party's noise on its word, i64 ``(1,)``."""
         return self.table.sample(WORDS, entropy)
 
     def share(self, total: int, members: int) -> float | None:
-        """Return the share of updates no longer than the clip, with noise; None for an impossible sum.
+        """Return the noisy share of updates no longer than the clip; None for an impossible sum.
 
-        Args:
-            total: opened sum of words.
-            members: parties in it.
+        ``total`` is the opened sum of the words of ``members`` parties.
         """
         bound = math.ldexp(members, self.scale) + BELIEVED * self.table.std * math.sqrt(members)
         if abs(total) > bound:
@@ -74,11 +70,9 @@ class ClipWords:
         return 0.5 + math.ldexp(total, -self.scale - 1) / members
 
     def pool_shares(self, sums: Sequence[tuple[int, int]], *, median: bool) -> float | None:
-        """Return the share over several sums; None if none of them counts.
+        """Return the share over several sums, each a total and its number of members; None if none counts.
 
-        Args:
-            sums: opened total and number of members of each.
-            median: take the median over the sums, which a minority of false ones moves within the others.
+        ``median`` takes the median over the sums, which a minority of false ones moves within the others.
         """
         found = [(self.share(*one), one) for one in sums]
         shares = [(share, one) for share, one in found if share is not None]
@@ -91,7 +85,7 @@ class ClipWords:
         return 0.5 + math.ldexp(whole, -self.scale - 1) / members
 
     def following(self, clip: float, share: float) -> float:
-        """Return the clip of the next round."""
+        """Return the clip of the next round, given the noisy ``share`` of short updates."""
         moved = clip * exactly_exp(-self.config.rate * (share - self.config.quantile))
         return min(max(moved, self.config.minimum), self.config.maximum)
 
@@ -129,7 +123,7 @@ def words_of(scenario: Scenario) -> int:
 
 
 def noise_of_bits(scenario: Scenario) -> float:
-    """Return s_b: standard deviation of the unknown noise on a sum of bits, in bits.
+    """Return s_b: standard deviation, in bits, of the unknown noise on a sum of bits.
 
     It is ``privacy.clip.noise``, by default :data:`TIMES` the multiplier of updates.
     """
@@ -178,8 +172,8 @@ def _metrics(scenario: Scenario) -> float:
 def exactly_exp(exponent: float) -> float:
     """Return ``exp(exponent)``, the same bits on every machine; ``math.exp`` depends on the C library.
 
-    A Taylor sum of ``exponent / 2^k`` in a fixed order, squared k times: IEEE sums and products have the same
-    bits everywhere. Relative error below 1e-12; exponents are cut to 100.
+    A Taylor sum of ``exponent / 2^k`` in a fixed order, squared k times. Relative error below 1e-12;
+    exponents are cut to 100 in magnitude.
     """
     if not math.isfinite(exponent) or abs(exponent) > 100.0:
         exponent = math.copysign(100.0, exponent)

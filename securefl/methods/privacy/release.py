@@ -1,8 +1,4 @@
-"""Releases of a party, as an accountant sees them: frozen values.
-
-The sensitivity is 1 under add-remove: ``noise_multiplier`` is in units of the largest norm of a record's
-gradient (or a party's update). Replace-one doubles the sensitivity; only the accountant applies that factor.
-"""
+"""Releases of a party, as an accountant sees them; only accountants double replace-one's sensitivity."""
 
 from __future__ import annotations
 
@@ -18,9 +14,9 @@ Unit = Literal["record", "party"]
 Relation = Literal["add-remove", "replace-one"]
 """Neighbouring data sets: one has a unit more, or one unit is replaced."""
 Sampler = Literal["poisson", "fixed-size", "shuffle", "none"]
-"""Sampling of a step's batch. Poisson: each record independently. Fixed-size: a uniform subset, drawn
-afresh for each step. Shuffle: epochs in random order, the first of which begins with the event; no
-amplification is claimed. None: all records."""
+"""Sampling of a step's batch. Poisson: each record independently. Fixed-size: a uniform subset, drawn afresh
+for each step. Shuffle: epochs in random order, starting with the event; no amplification is claimed. None:
+all records."""
 Mechanism = Literal["gaussian", "skellam", "discrete-gaussian"]
 
 OTHER: dict[Relation, Relation] = {"add-remove": "replace-one", "replace-one": "add-remove"}
@@ -36,7 +32,8 @@ class ReleaseEvent:
     """
 
     noise_multiplier: float
-    """Standard deviation of the noise that this party adds to its own upload, over the norm bound; > 0."""
+    """Standard deviation of the noise that this party adds to its own upload, over the largest norm of a
+    record's gradient (or a party's update); > 0."""
     steps: int
     """Number of released batches (record level) or updates (party level), >= 1."""
     mechanism: Mechanism = "gaussian"
@@ -48,22 +45,21 @@ class ReleaseEvent:
     batch: int = 1
     """Expected number of sampled units per step, at most ``records``."""
     denominator: int | Literal["drawn"] = 1
-    """Denominator of noisy sums: a number fixed beforehand (1: sums are released as they are), or the
-    number of drawn units. The latter is private under most samplers and then has no accounting."""
+    """Denominator of noisy sums: fixed beforehand (1: released as they are), or the number of drawn units.
+    The latter is private under most samplers and then has no accounting."""
     survivors: tuple[int, ...] = (1,)
-    """For each opening of one update, h >= 1: members whose noise the adversary does not know. (1,) is
-    local noise: the noise of other parties does not count."""
+    """For each opening of one update, h >= 1: members whose noise the adversary does not know; (1,) for local
+    noise."""
     leverage: float | None = None
-    """Exposure if noise is added once for all openings, at least 1 / max(survivors): see
-    :func:`securefl.methods.leakage.leverage.leverages`. ``None``: fresh noise in each opening, so the
-    exposure is the sum of 1 / h."""
+    """Exposure (:func:`securefl.methods.leakage.leverage.leverages`) if noise is added once for all openings,
+    at least 1 / max(survivors). ``None``: fresh noise in each opening, so it is the sum of 1 / h."""
     mu_slack: float = 0.0
     """Relative increase of mu that covers a discrete mechanism's distance from the Gaussian one."""
     delta_slack: float = 0.0
     """Statistical distance of the sampled noise from the law in the proof, summed over all steps."""
     delta_lost: float = 0.0
-    """Probability that some step violates an assumption of the proof (rounding beyond its bound), summed
-    over all steps; it is subtracted from delta."""
+    """Probability that some step violates an assumption of the proof (rounding beyond its bound), summed over
+    all steps; it is subtracted from delta."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0 and self.steps >= 1):
@@ -103,11 +99,7 @@ class ReleaseEvent:
 
     @property
     def multiplier(self) -> float:
-        """Noise multiplier of the Gaussian release equal to all openings of one update; 0 if exposed.
-
-        The add-remove multiplier: the noise of an opened sum over the norm bound. R openings are one release,
-        so sampling amplifies it once.
-        """
+        """Multiplier (add-remove) of the one release that equals all openings of an update; 0 if exposed."""
         return self.noise_multiplier / (math.sqrt(self.exposure) * (1 + self.mu_slack))
 
     @property

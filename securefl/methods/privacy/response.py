@@ -1,7 +1,7 @@
 """Randomised response: a choice among k that is sent, with pure differential privacy of the whole data set.
 
-The preferred one of k options is sent with probability e^eps / (e^eps + k - 1), each other one with 1 /
-(e^eps + k - 1). No answer is more than e^eps times as likely as under any other data.
+The preferred option is sent with probability e^eps / (e^eps + k - 1), each other one with 1 / (e^eps + k -
+1). So no answer is more than e^eps times as likely as under any other data.
 
 Source: Warner 1965; for k options Kairouz et al. 2014, optimal for small k.
 """

@@ -1,13 +1,12 @@
 """Rounding to integers that keeps the L2 norm of a vector bounded (step 4, with privacy noise).
 
-Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, and noise would have to cover that
-worst case. Conditional rounding repeats until the norm is within a bound that nearly every rounding meets.
+Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, which noise would have to cover.
+Conditional rounding repeats until the norm is within a bound that nearly every rounding meets.
 
-It bounds the *rounded vector*: the sensitivity if a whole vector is added to or removed from a sum
-(client-level privacy; twice that if one is replaced). It does **not** bound the distance between the
-roundings of two neighbouring vectors, as record-level privacy needs. There, round without a condition. Take
-:attr:`BoundedRounding.sensitivity` of the record's bound, with a ``beta`` that is added to delta in every
-release. (Two vectors rounded with the same offsets differ by a stochastic rounding of their difference.)
+It bounds the *rounded vector*: the sensitivity at party level, twice that under replace-one. It does **not**
+bound the distance between the roundings of two neighbouring vectors, as record level needs. There, round
+without a condition, and add ``beta`` of the record's :class:`BoundedRounding` to delta in every release. With
+the same offsets, two vectors differ by a stochastic rounding of their difference.
 """
 
 import math
@@ -45,13 +44,12 @@ class BoundedRounding:
     Source: Kairouz et al. 2021 (arXiv 2102.06387), theorem 1, in units of the granularity.
 
     Raises:
-        UsageError: ``norm`` that is not finite and positive, ``dim`` below 1, ``beta`` outside (0, 3/4], or a
-            ``norm`` + sqrt(``dim``) of more than 2^30 steps.
+        UsageError: ``norm`` not finite and positive, ``dim`` below 1, ``beta`` outside (0, 3/4], or ``norm``
+            + sqrt(``dim``) above 2^30.
     """
 
     norm: float
-    """Bound c of the vector before rounding, steps. It is increased by a relative 1e-12, since clipping
-    rounds."""
+    """Bound c before rounding, steps; a relative 1e-12 is added, since clipping rounds."""
     dim: int
     beta: float = DEFAULT_BETA
 
@@ -89,19 +87,17 @@ class BoundedRounding:
         """Round each coordinate to a neighbouring integer; the squared norm is at most ``squared``.
 
         Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings fail, rounds
-        towards zero: the bound always holds, and only the error of this vector, up to sqrt(d), is larger. The
-        condition biases the result by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less,
-        since ``beta`` is a loose bound.
+        towards zero: the bound holds, and only the error of this vector, up to sqrt(d), is larger. The
+        condition biases the result by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less.
 
-        Hazard: the number of tries depends on the data, and the time may reveal it; it is not returned.
+        Hazard: the number of tries depends on the data, and the time may reveal it.
 
         Args:
             values: f64 ``(dim,)``, steps, of norm at most ``norm``. Not modified.
             entropy: 32 bytes are drawn for each try.
 
         Raises:
-            UsageError: a vector longer than ``norm`` (it was not clipped), a coordinate that is not finite,
-                or the wrong dtype or shape.
+            UsageError: a vector longer than ``norm`` or not finite, or the wrong dtype or shape.
         """
         expect(values, "values", np.float64, (self.dim,))
         # numpy's pairwise sum, not a BLAS product: its bits do not depend on the number of threads.

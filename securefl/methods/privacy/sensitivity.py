@@ -1,18 +1,15 @@
-"""Sensitivity: the most by which one unit changes the integers to which a party adds its noise.
-
-Lengths are in steps: 1 step = 2^-scale_bits of the parameters' unit.
+"""Sensitivity: the most by which one unit changes the integers to which a party adds its noise, in steps.
 
 **Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
-projections, which never increase distances, and all weights are 1. The gradients of the other records are the
-same with and without one record, to the last bit: each has its own row in tensors of a fixed size
-(docs/adr/0013-per-example-gradients.md). The sum is in double precision. So one record moves the vector
-before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with the bound e of
-:func:`sum_error` for k records. Batches of more than k records have probability beta.
+projections, which never increase distances, and all weights are 1. The gradients of other records do not
+depend on one record, to the last bit (docs/adr/0013-per-example-gradients.md). So one record moves the vector
+before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with e by :func:`sum_error`
+for k records. Batches of more than k records have probability beta.
 
 Rounded with the same secret offsets, two such vectors differ by a stochastic rounding of their difference.
-Its norm is within the bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` except with
-probability beta, too. Both probabilities are subtracted from delta in each release. They count twice under
-replace-one, and with fixed-size batches, in which a drawn record displaces another.
+Its norm exceeds the bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` with probability
+beta, too. Each release subtracts both from delta. They count twice under replace-one, and with fixed-size
+batches, in which a drawn record displaces another.
 
 **Party level.** The whole update is clipped to c, and rounded until it is within the same bound. A public
 weight of at most 1 does not lengthen it.
@@ -28,8 +25,8 @@ from securefl.methods.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedR
 from securefl.scenario import Scenario
 
 LOST_SHARE = 1e-3
-"""Share of delta for rounding beyond the bound and for oversized batches over the whole run (record
-level), half of it each."""
+"""Share of delta for rounding beyond the bound and for oversized batches over the whole run (record level),
+half of it each."""
 
 OVERFULL = 2.0**-64
 """Probability that a batch has more records than slots."""
@@ -44,15 +41,12 @@ def planned_releases(scenario: Scenario) -> int:
 
 
 def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:
-    """Return the bound on the contribution of one unit, before and after rounding.
+    """Return the bound on the contribution of one unit; None if such vectors are longer than 2^30 steps.
 
     Args:
         scenario: with a unit, and with a numeric delta.
         length: d.
         scale_bits: default: the scenario's.
-
-    Returns:
-        None if such vectors are longer than 2^30 steps.
     """
     bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
     beta = DEFAULT_BETA
@@ -90,8 +84,8 @@ def _differences(scenario: Scenario) -> int:
 def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
     """Return a bound on the L2 norm of one honest party's upload before the noise, steps.
 
-    Record level: for its largest batch. Its size under Poisson sampling, or its rounding, exceeds the bound
-    with a probability of at most 2e-9 each time.
+    At record level, for its largest batch: Poisson sampling or rounding exceeds the bound with probability at
+    most 2e-9 each time.
     """
     privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
     if privacy.unit == "party" or dp is None:
@@ -106,8 +100,8 @@ def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
 def _most_drawn(batch: int, beta: float) -> int:
     """Return a size that Poisson batches of mean ``batch`` exceed with probability at most ``beta``.
 
-    Holds for any number of records: Chernoff's bound for a Poisson variable, P(at least k) <= exp(-(k ln(k /
-    b) - k + b)), also holds for every binomial variable of this mean.
+    Chernoff's bound for a Poisson variable, P(at least k) <= exp(-(k ln(k / b) - k + b)), also holds for
+    every binomial variable of this mean.
     """
     most = batch
     while (most + 1) * math.log((most + 1) / batch) - (most + 1) + batch < -math.log(beta):
@@ -116,14 +110,10 @@ def _most_drawn(batch: int, beta: float) -> int:
 
 
 def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int:
-    """Return the number of slots of a batch.
+    """Return the number of slots of a batch of expected size ``batch``.
 
-    Rows of examples in training are drawn among the slots. In a larger batch, the law of the rows would
-    depend on the presence of one record; its probability is at most :data:`OVERFULL`.
-
-    Args:
-        sampler: of the batch.
-        batch: its expected size.
+    Its examples draw their rows among the slots. In a larger batch (probability at most :data:`OVERFULL`) the
+    law of the rows would depend on the presence of one record.
     """
     return batch if sampler == "fixed-size" else _most_drawn(batch, OVERFULL)
 
@@ -133,17 +123,16 @@ def sum_error(records: int, length: int, *, carried: bool) -> float:
 
     With u = 2^-53 and k records, the sum has k terms, none longer than (1 + 6 u) C / b. Each number of a term
     takes part in at most 2 k additions, its carry's included, and in 6 other operations. So a computed sum is
-    off by (2 k + 6) u times the lengths of all terms in any order of addition, up to terms of a higher order
-    (Higham 2002, sections 3.1 and 4.2). Two sums are off by twice that.
+    off by (2 k + 6) u times the lengths of all terms in any order of addition (Higham 2002, sections 3.1 and
+    4.2; up to higher orders). Two sums are off by twice that.
 
-    Without a carry, the lengths of the terms are at most k C / b together. With a carry a term has two parts,
-    whose sum is as short, but each may be long: the carry may nearly cancel the gradient. The length that
-    divides both is at least sqrt((d + 4) 2^-52) times theirs
+    Without a carry, the lengths of the terms are at most k C / b together. With a carry a term has two parts
+    that may nearly cancel. The length that divides both is at least sqrt((d + 4) 2^-52) times theirs
     (:class:`securefl.training.dpsgd.bounded.BoundedSums`). So the parts are no longer than 2^26 / sqrt(d + 4)
     times C / b.
 
-    A clip of the update divides by a computed length, which is off by at most d u / 2. That scales each of
-    the two sums, of length k C / b, by a factor with the same error.
+    A clip of the update divides by a computed length, which is off by at most d u / 2. That error scales each
+    of the two sums, of length k C / b.
 
     Args:
         records: k, of the batch, at least 1.
@@ -157,7 +146,7 @@ def sum_error(records: int, length: int, *, carried: bool) -> float:
 def _norm(scenario: Scenario, length: int, beta: float) -> float:
     """Return the bound before rounding, in the parameters' unit.
 
-    At record level it is exceeded with probability ``beta``.
+    Record level exceeds it with probability ``beta``.
     """
     dp, clip = scenario.training.dp_sgd, scenario.encoding.clip
     if scenario.privacy.unit == "record" and dp is not None:

@@ -1,7 +1,7 @@
 """Conversion of an epsilon into numbers that all parties share: multiplier, delta, records and releases.
 
-The party that starts a run settles its scenario once; all others check it. All parties sign the result as
-part of the configuration, and no party needs an accountant to draw its noise.
+The party that starts a run settles its scenario once; all others check and sign it as part of the
+configuration. No party needs an accountant to draw its noise.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ from securefl.methods.privacy.table import WORST_ERROR, added_delta
 from securefl.scenario import Scenario
 
 RESERVE = 2.0**-50
-"""Distance of a draw from its law assumed if its cost is negligible. Tables are far closer now, but the
-value keeps the multipliers of scenarios settled with earlier ones."""
+"""Distance of a draw from its law assumed if its cost is negligible. Tables are far closer; changing the
+value would change the multipliers of settled scenarios."""
 
 SHARE = 100
 """Inverse of the largest part of delta for the distance of all draws."""
@@ -68,7 +68,7 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
 
 
 def check_budget(scenario: Scenario, length: int) -> None:
-    """Check that the releases of a settled scenario keep to its budget: each party's check of the others.
+    """Check that the releases of a settled scenario, which another party computed, keep to its budget.
 
     Raises:
         ConfigError: they exceed it, or dp_accounting is missing.
@@ -196,11 +196,7 @@ def _calibrate(scenario: Scenario, length: int, target: float) -> float:
 
 
 def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:
-    """Reject an epsilon for whose noise no scale has tables.
-
-    Raises:
-        ConfigError: names an epsilon that fits.
-    """
+    """Raise a ConfigError that names an epsilon that fits, if no scale has tables for the noise."""
     limits = multipliers_of(scenario, length)
     if limits is None or limits[0] <= sigma <= limits[1]:
         # Another scale may fit; mechanism_of names it.
@@ -224,13 +220,11 @@ def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, s
 
 
 def _upwards(found: float) -> str:
-    """Return a slightly larger epsilon with three digits."""
     unit = 10.0 ** (math.floor(math.log10(found)) - 2)
     return f"{math.ceil(1.002 * found / unit) * unit:.3g}"
 
 
 def _downwards(found: float) -> str:
-    """Return a slightly smaller epsilon with three digits."""
     unit = 10.0 ** (math.floor(math.log10(found)) - 2)
     return f"{math.floor(0.998 * found / unit) * unit:.3g}"
 
@@ -261,11 +255,7 @@ def _slack(scenario: Scenario, length: int, target: float, delta: float) -> floa
 
 
 def _delta_of(scenario: Scenario) -> float:
-    """Return the delta of a scenario that has one.
-
-    Raises:
-        UsageError: delta is not settled yet.
-    """
+    """Return the delta of a scenario; if it is not settled yet, raise a UsageError."""
     if scenario.privacy.delta == "auto":
         raise UsageError('cannot use privacy.delta: it is still "auto"; settle the scenario\'s noise first')
     return float(scenario.privacy.delta)

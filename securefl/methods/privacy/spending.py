@@ -1,7 +1,4 @@
-"""Epsilon by number of releases for reports, and the ledger of each party's releases.
-
-A guarantee is an epsilon together with all its assumptions.
-"""
+"""Epsilon by number of releases for reports, and the ledger of each party's releases."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +26,7 @@ def describe_epsilon(epsilon: float, event: release.ReleaseEvent, delta: float) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy of all releases of a party.
+    """(epsilon, delta)-differential privacy of all releases of a party, under stated assumptions.
 
     ``epsilon`` (by privacy loss distributions) and ``epsilon_rdp`` bound the same value; quote ``epsilon``.
     """
@@ -77,8 +74,8 @@ class Guarantee:
 class Ledger:
     """All release events of one party.
 
-    In a run all events of a party are alike and known in advance (docs/adr/0017). So before a release a party
-    compares only their number (:mod:`securefl.protocol.round.shared.budget`).
+    In a run all events of a party are alike and known in advance (docs/adr/0017), so a party only compares
+    their number before a release.
     """
 
     unit: release.Unit
@@ -96,12 +93,7 @@ class Ledger:
         return epsilon(self.events, self.delta, accountant)
 
     def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
-        """Return the guarantee of all releases so far, with its assumptions.
-
-        Args:
-            colluders: number of cluster mates whose noise the events do not count; None if they count no
-                mate's.
-            failure: probability that a cluster has more of them.
+        """Return the guarantee of all releases so far; arguments as the fields of :class:`Guarantee`.
 
         Raises:
             ConfigError: dp_accounting is missing.
@@ -127,14 +119,10 @@ _GROWTH = 1.03
 
 
 class Spending:
-    """Epsilon spent by one party that releases repeatedly.
+    """Epsilon spent by one party that releases repeatedly, for up to ``most`` planned releases.
 
     All numbers share the discretisation that is fine enough for ``most`` releases, so another number costs
     milliseconds. A coarse grid only adds to epsilon.
-
-    Args:
-        mechanism: of every release.
-        most: number of planned releases.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -162,7 +150,7 @@ def ledger_of(mechanism: Mechanism, releases: int) -> Ledger:
 
 
 def _rounded_up(releases: int) -> int:
-    """Return the smallest number of a fixed series that is >= ``releases``; epsilon grows with the number."""
+    """Return the smallest number of a fixed series that is >= ``releases``."""
     if releases <= EXACT_UP_TO:
         return releases
     group = math.ceil(math.log(releases / EXACT_UP_TO) / math.log(_GROWTH) - 1e-9)

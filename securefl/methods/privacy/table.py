@@ -1,24 +1,17 @@
 """Sampling of integer noise: one secret word and one look-up in a table of integer thresholds (step 5).
 
 Floating-point noise leaks through the gaps of its grid (Mironov 2012, "On significance of the least
-significant bits for differential privacy"). This noise is an integer, and its law is known exactly: every
-probability is a multiple of 2^-128.
+significant bits for differential privacy"). Here every probability is a known multiple of 2^-128.
 
-A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is
-P(|X| <= k) 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other
-63 bits, u, are the first of the 127. They decide unless some T_k begins with the same 63, in at most one of
-10^14 draws. Only then the other 64 are read, from a stream with its own key. The leading 16 bits of u
-determine the magnitude, unless thresholds begin with them; then a bisection does.
+A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is P(|X|
+<= k) 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other 63
+bits, u, are the first of the 127. If some T_k begins with the same 63 (at most one of 10^14 draws), the other
+64 are read from a stream with its own key. The leading 16 bits of u determine the magnitude, unless
+thresholds begin with them; then a bisection does. With 63 bits only, the distance from the law would be 2^-50
+per draw, too much for many draws (docs/adr/0035).
 
-The reason for 127 bits: a draw's distance from the law counts once for each coordinate and release, times 1 +
-e^epsilon. With 63 bits it would be 2^-50: for 10^8 draws and epsilon = 8, thirty times a delta of 10^-5.
-
-Hazard: this is not constant-time code. The time depends on the number of bisections in a block (0.03 to 17 %
-of the law), and the addresses read depend on the draws. Do not share the machine with the adversary.
-
-The proof assumes the law. If all draws together are at statistical distance tau from it, an (epsilon, delta)
-guarantee holds with delta + (1 + e^epsilon) tau. Each of the two neighbouring inputs loses tau, one of them
-multiplied by e^epsilon.
+Hazard: this is not constant-time code. Time and addresses depend on the draws (bisections are 0.03 to 17 % of
+the law). Do not share the machine with the adversary.
 """
 
 import functools
@@ -86,22 +79,14 @@ class NoiseTable:
         return [(first << _FURTHER_BITS) | rest for first, rest in pairs]
 
     def sample(self, size: int, entropy: Entropy) -> I64:
-        """Return independent draws, i64 ``(size,)``, steps.
-
-        Args:
-            size: number of draws, >= 0.
-            entropy: 32 bytes are drawn, the key of :meth:`from_key`.
-
-        Raises:
-            UsageError: a negative size.
-        """
+        """Return ``size`` independent draws, i64 ``(size,)``, steps, by :meth:`from_key` with a fresh key."""
         return self.from_key(entropy.draw(prg.KEY_BYTES), size)
 
     def from_key(self, key: bytes, size: int) -> I64:
         """Return the draws of a 32-byte key, i64 ``(size,)``, steps.
 
-        An AES-256-CTR stream under the key gives ``size`` words; a second stream, under a derived key, gives
-        the further bits.
+        An AES-256-CTR stream under the key gives ``size`` words; one under a derived key gives the further
+        bits.
 
         Raises:
             UsageError: a negative size, or an invalid key.
@@ -166,11 +151,8 @@ def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> 
 
     Args:
         law: ``skellam`` (closed under addition) or ``discrete-gaussian``.
-        std: standard deviation s in steps, 4 <= s <= 4096.
+        std: standard deviation s in steps, 4 <= s <= 4096, else a ConfigError.
         path: scenario field that errors name.
-
-    Raises:
-        ConfigError: ``std`` out of range.
     """
     if not MIN_STD <= std <= MAX_STD:
         finer = "use a finer scale or more noise" if std < MIN_STD else "use a coarser scale or less noise"
@@ -230,14 +212,8 @@ DELTA_SHARE = 100
 def summed_distance(table: NoiseTable, draws: int) -> Fraction:
     """Return an upper bound on the statistical distance of ``draws`` independent draws from the true law.
 
-    Distances add up.
-
-    Args:
-        table: the table.
-        draws: all draws of the guarantee: coordinates x releases x parties whose noise in a sum counts.
-
-    Raises:
-        UsageError: a negative number of draws.
+    Distances add up. ``draws``, at least 0, counts all draws of the guarantee: coordinates x releases x
+    parties whose noise in a sum counts.
     """
     if draws < 0:
         raise UsageError(f"draws must be at least 0, found {draws}")
@@ -245,16 +221,10 @@ def summed_distance(table: NoiseTable, draws: int) -> Fraction:
 
 
 def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "privacy.delta") -> Fraction:
-    """Return the summed distance, which must be below ``delta`` / 100.
-
-    Args:
-        table: the table.
-        draws: as for :func:`summed_distance`.
-        delta: of the guarantee, in (0, 1).
-        path: scenario field that errors name.
+    """Return the summed distance of ``draws`` draws, which must be below ``delta`` / 100.
 
     Raises:
-        ConfigError: the distance is too large, or ``delta`` is out of range.
+        ConfigError: the distance is too large, or ``delta`` is outside (0, 1); the error names ``path``.
     """
     if not 0 < delta < 1:
         raise ConfigError(path, f"delta must be between 0 and 1, not {delta:g}")
@@ -270,13 +240,11 @@ def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "pri
 
 
 def added_delta(distance: Fraction, epsilon: float) -> float:
-    """Return the addition to delta at this ``epsilon``: (1 + e^epsilon) ``distance``.
+    """Return what statistical ``distance`` from the proof's law adds to delta: (1 + e^epsilon) ``distance``.
 
-    At ``distance`` = delta / 100 it is 8 % of delta at epsilon = 2, but 30 times delta at epsilon = 8.
-    Infinite on overflow.
-
-    Raises:
-        UsageError: ``epsilon`` is negative or not a number.
+    Each of the two neighbouring inputs loses ``distance``, one of them multiplied by e^epsilon. At delta /
+    100 that is 8 % of delta at epsilon = 2, 30 times delta at epsilon = 8. Infinite on overflow; a negative
+    ``epsilon`` is a UsageError.
     """
     if not epsilon >= 0:
         raise UsageError(f"epsilon must be at least 0, found {epsilon}")

@@ -1,5 +1,5 @@
 """Checks of opened sums against the agreed noise plus a signal of bounded norm (step 12).
 
-A rejected *sum* shows that its members, together, did not follow the plan. ``docs/results/checks.md``
-measures the power of each check; ``docs/checks.md`` has the formulas.
+A rejected *sum* shows that its members, together, did not follow the plan. ``docs/checks.md`` has formulas
+and power.
 """

@@ -1,19 +1,15 @@
 """Distribution checks: coordinates against the *discrete* law of the sum, for the actual survivors.
 
-The statistics are Kolmogorov-Smirnov distances to the law on the integers. p-values follow Dvoretzky, Kiefer,
-Wolfowitz and Massart, also for discrete laws. With different signals they hold in the limit of many
-coordinates, where the limit process has a smaller covariance.
+The statistics are Kolmogorov-Smirnov distances with p-values by Dvoretzky, Kiefer, Wolfowitz and Massart,
+valid for discrete laws. With different signals they hold in the limit of many coordinates.
 
 A signal moves the expected distribution function. The largest such shift is subtracted first:
 
-- **coordinates**: P(Z + mu <= k) differs from P(Z <= k) by at most |mu| max P(Z = j). The mean over d
-  coordinates is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2. A constant shift
-  attains it.
-- **magnitudes**: the first order cancels. P(|Z + mu| <= k) is at most P(|Z| <= k). It is smaller by at most
-  mu^2 max (P(Z = j) - P(Z = j + 1)), since its second differences in mu are at least -2 max (...). So the
-  allowance is of order B^2 / d instead of B / sqrt(d), negligible for large d.
-
-Hence two checks: magnitudes detect noise of the wrong size or shape, coordinates detect asymmetry.
+- **coordinates** (detects asymmetry): P(Z + mu <= k) differs from P(Z <= k) by at most |mu| max P(Z = j). The
+  mean over d coordinates is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2.
+- **magnitudes** (detects noise of the wrong size or shape): the first order cancels. P(|Z + mu| <= k) is at
+  most P(|Z| <= k). It is smaller by at most mu^2 max (P(Z = j) - P(Z = j + 1)), since its second differences
+  in mu are at least -2 max (...). So the allowance is of order B^2 / d, negligible for large d.
 """
 
 import math
@@ -26,17 +22,17 @@ from securefl.methods.privacy.checks.null import Null, SumLaw, check_values, sum
 
 
 def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Check the magnitudes of the coordinates against the law.
+    """Check the magnitudes of the coordinates of a sum against the law.
 
     The statistic is the larger one-sided distance, less the allowance on the side of too large magnitudes.
 
     Args:
-        values: the sum, i64 ``(d,)``, steps.
+        values: i64 ``(d,)``, steps.
         null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+        UsageError: an invalid sum or level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -47,17 +43,9 @@ def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
 
 def coordinates(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Check the coordinates against the law.
+    """Check the coordinates of a sum against the law. The statistic is the distance less the allowance.
 
-    The statistic is the distance less the allowance.
-
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+    Arguments and errors are as for :func:`magnitudes`.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

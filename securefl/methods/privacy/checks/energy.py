@@ -1,14 +1,8 @@
 """Energy checks: the squared norm of a sum against its members' noise plus an allowed signal.
 
-For large d the norm of the noise dwarfs that of any signal, so the expected energy n s^2 d is subtracted
-first. One check for each side:
-
-- **Noise floor**: too little energy means that parties added less noise than agreed.
-- **Excess energy**: scaled uploads have too much energy. The check grants the whole allowance, and its effect
-  on the variance.
-
-A signal adds energy, so it may hide missing noise, and its size is unknown before the run. So the power of
-the noise floor is stated without a signal, with the largest signal up to which it holds.
+The expected energy n s^2 d of the noise is subtracted first, since for large d it dwarfs any signal. A signal
+adds energy, so it may hide missing noise, and its size is unknown before the run. So the power of the noise
+floor is stated without a signal, with the largest signal up to which it holds.
 """
 
 import functools
@@ -23,7 +17,7 @@ from securefl.methods.privacy.laws import NoiseLaw
 
 
 def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Check that the sum has at least the energy of its members' noise.
+    """Check that the sum has at least the energy of its members' noise; less means less noise than agreed.
 
     With X = mu + Z, each |X_i| is stochastically at least |Z_i|, because the law is symmetric and unimodal.
     So the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
@@ -34,7 +28,7 @@ def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+        UsageError: an invalid sum or level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -60,16 +54,8 @@ def excess_energy(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict
     """Check that the sum has at most the energy of its members' noise and an allowed signal.
 
     The statistic is |X|^2 - n s^2 d. The worst signal uses the whole allowance B: it adds B^2 to the mean and
-    4 B^2 n s^2 to the variance. Up to the third cumulant, how it spreads over coordinates makes no
-    difference.
-
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+    4 B^2 n s^2 to the variance, however it spreads (up to the third cumulant). Arguments and errors are as
+    for :func:`noise_floor`.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -105,24 +91,16 @@ def least_energy(null: Null, dim: int, alpha: float) -> float:
 
 
 def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: float) -> float:
-    """Return P(|mu + Z|^2 <= ``energy``), all in steps^2.
-
-    Args:
-        law: of the noise Z.
-        variance: of each of its ``dim`` coordinates.
-        dim: d.
-        signal: |mu|^2.
-        energy: the bound.
-    """
+    """Return P(|mu + Z|^2 <= ``energy``) with |mu|^2 = ``signal`` and noise Z, all in steps^2."""
     return _tails(law, variance, dim, signal, energy)[0]
 
 
 def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tuple[float, float]:
-    """Return P(|mu + Z|^2 <= ``energy``) and P(>=), with |mu|^2 = ``signal`` and variance ``v``.
+    """Return P(|mu + Z|^2 <= ``energy``) and P(>=), with |mu|^2 = ``signal`` and variance ``v``, in steps^2.
 
     By a shifted gamma law with the same first three cumulants (Pearson 1959, for the noncentral chi-square
     law; exact for Gaussian noise without a signal). Worst case, 64 coordinates with 4 steps of Skellam noise:
-    2 % too small at 10^-3, 16 % at 10^-6. At most 1 % from 1,000 coordinates on.
+    2 % too small at 10^-3, 16 % at 10^-6; at most 1 % from 1,000 coordinates on.
     """
     shape, scale, first = _shifted_gamma(law, v, dim, signal)
     return tails.gamma_tails(shape, (energy - first) / scale + shape)
@@ -148,13 +126,13 @@ def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -
 
 
 def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: float = 0.0) -> float:
-    """Return the probability that the noise floor rejects a sum.
+    """Return the probability that the noise floor at level ``alpha`` rejects a sum.
 
     Args:
         null: the null hypothesis.
         dim: d, coordinates.
         alpha: the check's false-alarm level.
-        missing: variance that the sum lacks in each coordinate, steps^2, from 0 to all that is agreed.
+        missing: variance, steps^2, that each coordinate lacks, from 0 to all that is agreed.
         signal: L2 norm of all members' signals together, steps.
     """
     threshold, left = least_energy(null, dim, alpha), null.variance - missing
@@ -166,8 +144,8 @@ def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: floa
 def hidden_by(null: Null, dim: int, alpha: float, missing: float, power: float) -> float | None:
     """Return the largest signal, L2 norm in steps, with which the noise floor rejects with this ``power``.
 
-    Exact to a thousandth of the allowance, and at most the allowance. None if even a sum without a signal is
-    rejected less often.
+    Exact to a thousandth of the allowance, which bounds it. None if even a sum without a signal is rejected
+    less often.
     """
     if floor_power(null, dim, alpha, missing) < power:
         return None

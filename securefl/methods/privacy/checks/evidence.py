@@ -1,24 +1,18 @@
 """Evidence over rounds: e-values, which may be multiplied and inspected after every round.
 
-p-values do not add up evidence against a party that deviates slightly in every round. An e-value is a
-nonnegative variable with a mean of at most 1 under the null hypothesis. Noise is fresh in every round, so
-products over rounds are e-values too. By Ville's inequality the product *ever* reaches 1 / alpha with
-probability at most alpha: stopping at any time is valid. Dependent e-values of one round are averaged.
+An e-value is a nonnegative variable with a mean of at most 1 under the null hypothesis. Noise is fresh in
+every round, so products over rounds are e-values too. By Ville's inequality the product *ever* reaches 1 /
+alpha with probability at most alpha: stopping at any time is valid. Dependent e-values of one round are
+averaged. To test all N parties at once, use N / alpha. Three kinds of evidence:
 
-Three kinds of evidence:
-
-- **of a cluster** that stays together (fixed clusters): if its members follow the plan in all rounds, it ever
-  reaches 1 / alpha with probability at most alpha.
+- **of a cluster** that stays together (fixed clusters), against all its members.
 - **of company**, for a party under reclustering: the product over rounds of the mean over the sums with the
-  party. The same guarantee, but under the hypothesis that *every party that ever shared a sum with it* is
-  honest. It ranks parties, and a deviating one is ahead on average. **It proves no party guilty**, since
-  honest parties share the evidence of their cluster mates.
-- **of presence** (:func:`presence`): evidence about the party itself. It assumes a bound on the number of
-  Byzantine parties, and clusters drawn at random after all parties have committed to taking part. The sum of
-  an honest party then fails at most as often as it has Byzantine company, even if the others deviate only to
+  party. Its hypothesis is that *every party that ever shared a sum with it* is honest. It ranks parties, but
+  **proves no party guilty**.
+- **of presence** (:func:`presence`), about the party itself. It assumes a bound on the number of Byzantine
+  parties, and clusters drawn at random after all parties have committed to taking part. The sum of an honest
+  party then fails at most as often as it has Byzantine company, even if the others deviate only to
   incriminate it.
-
-To test all N parties at once, use N / alpha instead of 1 / alpha.
 """
 
 from __future__ import annotations
@@ -31,8 +25,8 @@ from typing import Final, TypeVar
 from securefl.base.errors import UsageError
 
 STAKE: Final = 0.25
-"""Share of the evidence bet in each round. Betting all of it would lose half where p-values are near 1, and
-would not recover from rounds in which a party follows the plan."""
+"""Share of the evidence bet in each round. Betting all of it would lose half where p-values are near 1, with
+no recovery from rounds in which a party follows the plan."""
 
 PRESENCE_STAKES: Final = (0.25, 0.5, 0.9)
 """Stakes of :func:`presence`, tracked side by side like checks. High ones pay for a party that nearly always
@@ -42,7 +36,7 @@ KeyT = TypeVar("KeyT")
 
 
 def calibrate(p_value: float) -> float:
-    """Return the e-value of a p-value: the mean of k p^(k - 1) over 0 < k < 1; 1/2 at p = 1.
+    """Return the e-value of a p-value: a bet of ``STAKE`` on the mean of k p^(k - 1) over 0 < k < 1.
 
     Raises:
         UsageError: ``p_value`` outside (0, 1].
@@ -135,7 +129,7 @@ class CheckEvidence:
         return CheckEvidence(logs, max(self.log_highest, now), self.rounds + 1)
 
     def exceeds(self, alpha: float, of: int = 1) -> bool:
-        """Return True if the evidence ever reached ``of`` / ``alpha``, for ``of`` watched ones."""
+        """Return True if the evidence ever reached ``of`` / ``alpha``, for ``of`` simultaneous tests."""
         return self.log_highest >= math.log(of / alpha)
 
 
@@ -146,7 +140,7 @@ def gather(
 
     Args:
         evidence: before the round; missing keys start at 1.
-        sums: for each opened sum, the survivors (or the cluster) that it is evidence about, and its e-values.
+        sums: for each opened sum, its survivors (or its cluster), and its e-values.
     """
     found: dict[KeyT, list[Sequence[float]]] = {}
     for members, e_values in sums:

@@ -1,12 +1,10 @@
 """All checks on all sums of a round, with one false-alarm rate (step 12).
 
-Within a sum, the smallest p-value is multiplied by the number of checks (Bonferroni): checks share
-coordinates, and their dependence is unknown. Over the sums Holm's procedure applies. It holds under any
-dependence too: sums of several reclusterings share parties, signals and perhaps noise. It keeps the rate
-whatever dishonest sums contain, and rejects at least what Bonferroni would.
-
-So in one round *any* sum whose members all follow the plan is rejected with probability at most alpha. Over T
-rounds that is T alpha; for long runs see :mod:`securefl.methods.privacy.checks.evidence`.
+Within a sum, the smallest p-value is multiplied by the number of checks (Bonferroni); over the sums Holm's
+procedure applies. Both hold under any dependence: checks share coordinates, and sums of several reclusterings
+share parties. So a round rejects *any* sum whose members all follow the plan with probability at most alpha,
+whatever dishonest sums contain. Over T rounds that is T alpha; for long runs see
+:mod:`securefl.methods.privacy.checks.evidence`.
 """
 
 import math
@@ -40,18 +38,15 @@ class CheckPlan:
 
     law: NoiseLaw
     std: float | Callable[[int], float]
-    """Standard deviation of each party's noise, steps; a function if it depends on the number of survivors
-    (:meth:`securefl.methods.privacy.components.ComponentPlan.kept_std`)."""
+    """Standard deviation of each party's noise, steps; a function if it depends on the number of
+    survivors."""
     member_norm: float
-    """Bound on the L2 norm of one party's signal after rounding, steps
-    (:attr:`securefl.methods.privacy.rounding.BoundedRounding.sensitivity`)."""
+    """Bound on the L2 norm of one party's signal after rounding, steps."""
     alpha: float = 0.01
     """Probability that a round rejects any honest sum."""
 
     def null(self, survivors: int) -> Null:
-        """Return the null hypothesis for ``survivors`` honest parties.
-
-        Their signals may all point the same way.
+        """Return the null hypothesis for ``survivors`` honest parties, whose signals may align.
 
         Raises:
             UsageError: no law for such a sum.
@@ -80,9 +75,8 @@ class SumVerdict:
     checks: tuple[verdict.CheckVerdict, ...]
     """Each check by itself, at its share of ``alpha``."""
     e_values: tuple[float, ...]
-    """Evidence against the sum by kind of check (``KINDS``), see
-    :mod:`securefl.methods.privacy.checks.evidence`. For ``projection`` the mean over references, 1 without
-    references."""
+    """Evidence against the sum by kind of check (``KINDS``); for ``projection`` the mean over references,
+    else 1."""
 
     @property
     def ok(self) -> bool:
@@ -98,9 +92,8 @@ def check_sums(
     Args:
         sums: of all clusters and reclusterings of the round.
         plan: parameters of honest sums, and the false-alarm rate of the round.
-        references: directions for :func:`securefl.methods.privacy.checks.projection.projection`, each f64
-            ``(d,)`` and independent of this round's noise, such as one or two from the last round. Each adds
-            one check to every sum.
+        references: directions for the projection check, each f64 ``(d,)`` and independent of this round's
+            noise, such as one or two from the last round. Each adds one check to every sum.
 
     Raises:
         UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.
@@ -119,8 +112,8 @@ def check_sums(
 def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     """Return the level of each hypothesis, which is rejected if its p-value is at most its level.
 
-    Step down from the smallest p-value: the k-th smallest of n is tested at ``alpha`` / (n - k + 1). After
-    the first one that is accepted, all others are accepted too.
+    The k-th smallest of n p-values is tested at ``alpha`` / (n - k + 1); all after the first accepted one are
+    accepted too.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
     """

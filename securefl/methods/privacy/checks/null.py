@@ -1,13 +1,12 @@
 """Null hypothesis of all checks: a sum of honest parties.
 
 An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one draw of the noise law per
-*survivor*. The signal mu is the sum of the members' rounded signals: any integer vector of L2 norm at most
-the allowance. A check's false-alarm rate holds for the worst such mu.
+*survivor*. The signal mu is any integer vector of L2 norm at most the allowance; a check's false-alarm rate
+holds for the worst mu.
 
 A sum of Skellam variables is Skellam. A sum of discrete Gaussians is treated as a discrete Gaussian. From 4
 steps on, the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). The noise
-table differs from its law by at most 2^-113 a draw, which adds at most as much to a rate per coordinate and
-survivor.
+table's distance from its law adds at most 2^-113 to a rate per coordinate and survivor.
 """
 
 import functools
@@ -148,11 +147,7 @@ def _skellam_ratios(variance: float, count: int) -> F64:
 
 
 def check_values(values: I64) -> int:
-    """Return the number of coordinates of an opened sum, i64 ``(d,)``.
-
-    Raises:
-        UsageError: the wrong dtype or shape, or fewer than 64 coordinates.
-    """
+    """Return the number of coordinates of an opened sum, i64 ``(d,)``, d >= 64; else raise a UsageError."""
     expect(values, "values", np.int64, (None,))
     if values.size < MIN_DIM:
         raise UsageError(

@@ -1,15 +1,13 @@
 """Outlier checks: more large coordinates than noise and an allowed signal can cause.
 
-Norm and Kolmogorov-Smirnov tests look at all coordinates at once and miss a few dozen large ones among 10^5.
-
-The effect of a signal of norm at most B is bounded as follows. A coordinate of size u uses up u^2 of B^2. So
-at most B^2 / u^2 coordinates have that size, and each lies beyond t with probability P(|Z + u| > t). Hence at
+Norm and Kolmogorov-Smirnov tests miss a few dozen large coordinates among 10^5. In a signal of norm at most B
+at most B^2 / u^2 coordinates have size u, and each lies beyond t with probability P(|Z + u| > t). Hence at
 most
 
     m(t) = d P(|Z| > t) + B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2
 
-coordinates are *expected* beyond t. Their number is a sum of independent events. Its tail is bounded by that
-of a Poisson variable (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
+coordinates are *expected* beyond t. Their number is a sum of independent events, whose tail that of a Poisson
+variable bounds (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
 
 A single spike of size B is an allowed signal, so the largest coordinate alone shows nothing below B. Many
 coordinates beyond a level do, long before any of them is that large.
@@ -34,8 +32,8 @@ _FAR = 1.25
 def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Check the largest magnitude against noise and an allowed signal.
 
-    A union bound over the coordinates, on the discrete law. Coordinates with signal count twice, as noise
-    too: so the bound decreases with t and yields a p-value.
+    The p-value is a union bound over the coordinates. Coordinates with signal count twice, as noise too, so
+    that it decreases with t.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
@@ -43,7 +41,7 @@ def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+        UsageError: an invalid sum or level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -63,22 +61,14 @@ def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Check the numbers of coordinates beyond a few fixed levels: higher criticism by exact counts.
 
-    Higher criticism (Donoho and Jin 2004) standardises the number of small p-values at every level and takes
-    the largest. Here the levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and
-    larger magnitudes up to the allowance. Each count has its own Poisson p-value (Berk and Jones 1979); the
-    smallest is multiplied by the number of levels. The p-values are conservative, since levels are integers
-    and "beyond" is strict. The check holds at any ``alpha`` under every allowed signal.
+    Higher criticism (Donoho and Jin 2004) takes the largest standardised number of small p-values over all
+    levels. Here the levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and larger
+    magnitudes up to the allowance. Each count has its own Poisson p-value (Berk and Jones 1979); the smallest
+    is multiplied by the number of levels. It is conservative, since levels are integers and "beyond" is
+    strict.
 
     The statistic is the count at the level with the smallest p-value, the threshold the largest count that
-    passes there.
-
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid level.
+    passes there. Arguments and errors are as for :func:`maximum`.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -130,8 +120,7 @@ def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
 
 def _moved_mass(null: Null, law: SumLaw, step: int) -> float:
     """Return B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2 over the integers 1 <= u <= B."""
-    # For larger u the squared denominator outgrows the remaining probability. For smaller u, Z + u stays
-    # below t.
+    # For larger u the squared denominator outgrows the remaining probability; for smaller u, Z + u < t.
     last = min(step + min(law.largest, math.ceil(0.25 * step + 1.25 * null.sum_std) + 2), null.longest)
     first = max(1, step - law.largest)
     if last < first:

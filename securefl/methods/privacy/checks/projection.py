@@ -1,13 +1,12 @@
 """Projection check: length of a sum along a known direction, against noise and an allowed signal.
 
-All other checks ignore the order of the coordinates of a sum. So a party may draw its noise honestly and then
-*sort* it, with the largest values where a direction of its choice is largest. That places a vector of the
-noise's norm, s sqrt(d), along that direction. Xiang et al. 2023 (guideline 1) hold that finding a particular
+All other checks ignore the order of coordinates. So a party may *sort* its honest noise to point along a
+direction of its choice, a vector of norm s sqrt(d). Xiang et al. 2023 (guideline 1) hold that a particular
 order takes O(d!); it takes a sort.
 
-Along a given direction, noise has a standard deviation of only sqrt(n) s, so such a vector stands out if the
-direction is known. The last round's sums or global step contain an attack that pulls the same way in every
-round. An attack that changes its direction is not detected.
+Along a given direction noise has a standard deviation of only sqrt(n) s, so such a vector stands out if the
+direction is known. The last round's sums or global step reveal an attack that pulls the same way in every
+round, but not one that changes its direction.
 """
 
 import math
@@ -29,13 +28,13 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
-        reference: the direction, f64 ``(d,)``, not 0. It must be independent of the noise in ``values``: take
-            it from earlier rounds, or from sums that share no party *and* whose parties did not see this one.
+        reference: the direction, f64 ``(d,)``, not 0, independent of the noise in ``values``. Take it from
+            earlier rounds, or from sums that share no party *and* whose parties did not see this one.
         null: the null hypothesis.
         alpha: false-alarm level.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, a zero direction, or an invalid level.
+        UsageError: an invalid sum, direction or level.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

@@ -1,12 +1,10 @@
 """Published first stage (Xiang et al. 2023, algorithm 2): a norm test and a KS test on one upload.
 
-For m = 1 and continuous Gaussian noise. It is a baseline for comparison: ``docs/checks.md`` shows where it
-rejects honest sums and accepts attacks.
+For m = 1 and continuous Gaussian noise: a baseline for comparison (``docs/checks.md`` shows its errors).
 
-Units: algorithm 1 divides an upload, noise included, by the batch size b_c, so a coordinate's noise has the
-standard deviation sigma / b_c. Algorithm 2 as printed tests against sigma, and would reject every honest
-upload for b_c > 1. Here ``std`` is that of the noise *in the vector as passed*: multiply the upload by b_c
-and pass sigma, or pass sigma / b_c.
+Algorithm 1 divides an upload, noise included, by the batch size b_c, so its noise has the standard deviation
+sigma / b_c. Algorithm 2 as printed tests against sigma: every honest upload fails for b_c > 1. Here ``std``
+is that of the noise *in the vector as passed*.
 """
 
 import math
@@ -25,7 +23,7 @@ _STEPS_PER_ROOT = 3.0
 
 
 def least_std(dim: int) -> float:
-    """Return the smallest standard deviation, steps, at which integer noise passes the KS test.
+    """Return the smallest standard deviation, steps, at which integer noise passes the KS test: 3 sqrt(d).
 
     The normal law is off by half a step on each side of 0, so by a distance of 0.2 / std in every draw. At 3
     sqrt(d) steps that is 5 % of the distance that passes. Then 6 % of honest uploads fail instead of 5 %; at
@@ -47,11 +45,7 @@ class FirstStage(NamedTuple):
 
 
 def first_stage(upload: F64, std: float) -> FirstStage:
-    """Run algorithm 2.
-
-    Args:
-        upload: f64 ``(d,)``.
-        std: standard deviation of the noise in each coordinate of ``upload``, > 0.
+    """Run algorithm 2 on ``upload``, f64 ``(d,)``, whose noise has deviation ``std`` > 0 per coordinate.
 
     Raises:
         UsageError: the wrong dtype or shape, too few coordinates, or an invalid deviation.
@@ -60,9 +54,9 @@ def first_stage(upload: F64, std: float) -> FirstStage:
 
 
 def norm_test(upload: F64, std: float) -> verdict.CheckVerdict:
-    """Check that |g|^2 lies within 3 sqrt(2 d) sigma^2 of sigma^2 d.
+    """Check that |g|^2 of ``upload`` lies within 3 sqrt(2 d) ``std``^2 of ``std``^2 d.
 
-    The statistic is the distance in units of sqrt(2 d) sigma^2. Arguments as for :func:`first_stage`.
+    The statistic is the distance in units of sqrt(2 d) ``std``^2. Arguments as for :func:`first_stage`.
     """
     dim = _check(upload, std)
     off = (float(np.square(upload / std).sum()) - dim) / math.sqrt(2 * dim)
@@ -77,9 +71,9 @@ def norm_test(upload: F64, std: float) -> verdict.CheckVerdict:
 
 
 def ks_test(upload: F64, std: float) -> verdict.CheckVerdict:
-    """Check the coordinates by a KS test against N(0, ``std``^2) at 0.05.
+    """Check the coordinates by a KS test against N(0, ``std``^2) at 0.05; the statistic is the distance.
 
-    The statistic is the distance. Arguments as for :func:`first_stage`.
+    Arguments as for :func:`first_stage`.
     """
     dim = _check(upload, std)
     # Uploads are integers in steps, so coordinates share values: evaluate the law once for each.

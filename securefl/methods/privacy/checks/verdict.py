@@ -27,7 +27,7 @@ class CheckVerdict:
     ok: bool
     """True if ``p_value`` is above the level of the check."""
     statistic: float
-    """Test statistic, in the check's own unit."""
+    """In the check's own unit."""
     threshold: float
     """Largest statistic that passes; ``p_value`` decides equality and the last digits."""
     p_value: float
@@ -55,11 +55,7 @@ def judge(
 
 
 def check_level(alpha: float) -> None:
-    """Check that p-values can decide at a level.
-
-    Raises:
-        UsageError: ``alpha`` outside (1e-12, 1/2].
-    """
+    """Raise a UsageError unless ``alpha`` is in (1e-12, 1/2], where p-values can decide."""
     if not SMALLEST_P < alpha <= 0.5:
         raise UsageError(
             f"alpha, the false-alarm level, must be above {SMALLEST_P:g} and at most 1/2, found {alpha}"
