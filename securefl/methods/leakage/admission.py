@@ -1,8 +1,7 @@
-"""Admission of a round's reclusterings for opening (protocol.md, step 8), the same for party and server.
+"""Admission of a round's reclusterings for opening (protocol.md, step 8), computed by each party alone.
 
-Each party computes it from the certified survivors. So the server sends no list of sums to release, and
-cannot request more. A reclustering is opened with all its sums or not at all: every survivor is then in
-equally many sums.
+So the server cannot request more sums. A reclustering is opened with all its sums or not at all: every
+survivor is in equally many.
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ from securefl.methods.leakage.limits import TOLERANCE, Crossing, LeakageLimits, 
 from securefl.methods.leakage.modular import prime_from
 
 Sums = tuple[tuple[PartyId, ...], ...]
-"""The members of each sum, sorted."""
+"""Members of each sum, sorted."""
 Openings = Mapping[UpdateVersion, Sums]
 """Sums that are opened, or count as opened, by update version."""
 
@@ -27,9 +26,9 @@ class Admission:
     """Reclusterings of one round that may be opened."""
 
     openings: Openings
-    """All admitted sums, counted as opened, by update version."""
+    """All admitted sums, by update version."""
     admitted: tuple[int, ...]
-    """Admitted reclusterings, ascending."""
+    """Ascending."""
     withheld: Mapping[int, tuple[Crossing, ...]]
     """Crossings that each other reclustering would cause on top of those admitted before it."""
     certain: bool
@@ -37,7 +36,7 @@ class Admission:
     ledger."""
 
     def head(self) -> bytes:
-        """Return the hash (32 bytes) of all openings for the parties to sign; independent of the prime."""
+        """Return the hash (32 bytes) of all openings, which parties sign; independent of the prime."""
         fields = [crypto.encode(*self.admitted)]
         for version, sums in sorted(self.openings.items()):
             fields.append(crypto.encode(*version, len(sums)))
@@ -56,7 +55,7 @@ def admit(
 ) -> Admission:
     """Decide for each reclustering in order whether to open it: none may cross any limit.
 
-    Sums count as opened once they may be released, whether or not the server reports them as opened.
+    Sums count as opened once they may be released, whatever the server reports.
 
     Args:
         assignment: the round's clusters.
@@ -89,21 +88,15 @@ def admit(
 def judge_sums(
     version: UpdateVersion, sums: Sums, limits: Mapping[PartyId, LeakageLimits], seed: bytes
 ) -> tuple[Crossing, ...]:
-    """Return the limits that the sums cross together, from any reclusterings or rounds.
+    """Return the limits that ``sums`` of a common update cross together, from any reclusterings or rounds.
 
-    Args:
-        version: of the common update.
-        sums: the members of each, sorted.
-        limits: of all parties with demands.
-        seed: as in :func:`admit`.
+    ``limits`` holds all parties with demands; ``seed`` is as in :func:`admit`.
     """
     _, crossed = _Book(version, limits, seed).admit_rows({0: sums})
     return crossed.get(0, ())
 
 
 class _Book:
-    """Search for the admissible reclusterings of one update version."""
-
     def __init__(self, version: UpdateVersion, limits: Mapping[PartyId, LeakageLimits], seed: bytes) -> None:
         self.certain = True
         self._version = version
@@ -138,9 +131,8 @@ class _Book:
         """Return the crossings; unless the rank is certain, check modulo a second prime.
 
         All ``partitions`` reclusterings have the same total, so the rank is at most the number of sums less
-        ``partitions`` - 1. If the rank modulo the prime reaches that, it is the rational rank, and all
-        searches for supports are proofs for any prime. Otherwise an adversary may have searched for survivors
-        that suit the prime. Two primes that both mislead are out of reach.
+        ``partitions`` - 1. If the rank modulo the prime reaches that, searches for supports are proofs.
+        Otherwise an adversary may have searched for survivors that suit one prime, but hardly two.
         """
         found = crossings(ledger, self._limits)
         most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))
@@ -153,8 +145,8 @@ class _Book:
 def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
     """Return True if a check without algebra shows that all limits are kept.
 
-    Parties in exactly the same sums, as in one clustering or in an atom, have equal coefficients in every
-    combination. It contains all of them or none, and no leverage is above 1 over their number.
+    Parties in exactly the same sums have equal coefficients in every combination. It contains all of them or
+    none, and their leverages are at most 1 over their number.
     """
     if not limits:
         return True

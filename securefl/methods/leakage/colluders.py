@@ -1,4 +1,4 @@
-"""Exposure to a few unnamed colluders: the smallest support that contains each party.
+"""Exposure to up to three unnamed colluders: the smallest support that contains each party.
 
 Colluders K expose party i exactly if some combination of the sums contains i and no party outside K and i.
 The searches cover all sets of up to four parties, by size.
@@ -42,11 +42,7 @@ class Coalitions:
         return None if support is None else len(support) - 1
 
     def exposed_by(self, colluders: int) -> frozenset[PartyId]:
-        """Return all parties that some ``colluders`` other parties expose.
-
-        Raises:
-            UsageError: more colluders than ``searched``.
-        """
+        """Return all parties that some ``colluders`` others expose; UsageError above ``searched``."""
         if not 0 <= colluders <= self.searched:
             raise UsageError(
                 f"colluders must be from 0 to {self.searched}, as was searched; found {colluders}"
@@ -57,9 +53,9 @@ class Coalitions:
 def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions:
     """Return the parties that any ``colluders`` other parties expose, by exhaustive search.
 
-    No party is missed, except with twice the doubt of the ledger. A false entry is a coincidence modulo the
-    prime, with probability below 1e-8 for 100 parties and 1e-3 for 1,000. Three colluders cost up to N^3 / 2
-    steps of some 0.5 microseconds, fewer up to N^2 / 2.
+    No party is missed, except with twice the doubt of the ledger. A false entry has probability below 1e-8
+    for 100 parties and 1e-3 for 1,000. Three colluders cost up to N^3 / 2 steps of some 0.5 microseconds,
+    fewer up to N^2 / 2.
 
     Raises:
         UsageError: more than 3 colluders. Name them instead (:meth:`LeakageLedger.without`), or use
@@ -86,10 +82,7 @@ def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions
 
 
 class _Search:
-    """Search in one projection of the points.
-
-    ``found`` maps a column to the first support that contains it.
-    """
+    """Search in one projection; ``found`` maps a column to the first support that contains it."""
 
     def __init__(self, ledger: LeakageLedger, attempt: int) -> None:
         self.prime = ledger.prime
@@ -144,10 +137,7 @@ class _Search:
                     break
 
     def _independent(self, numbers: list[int], places: I64) -> list[int] | None:
-        """Return three of the points that are not on a line, or None.
-
-        A line that a fourth point sees flat proves nothing.
-        """
+        """Return three of the points that are not on a line, or None: points on a line prove nothing."""
         echelon, chosen = Echelon.empty(self.prime, places.shape[1] + 1), []
         for number in numbers:
             grown = echelon.append(np.concatenate([[1], places[number]]))

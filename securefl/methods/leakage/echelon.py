@@ -43,7 +43,7 @@ class Echelon:
         return len(self.pivots) + len(self.fresh_pivots)
 
     def append(self, row: I64) -> Echelon:
-        """Return the echelon with one more row of residues, ``(width,)``: the same object if it is dependent.
+        """Return the echelon with one more row of residues, ``(width,)``; the same object if it is dependent.
 
         Raises:
             UsageError: wrong shape or dtype.
@@ -100,10 +100,7 @@ class Echelon:
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """Columns whose unit vector is in the row space, ascending.
-
-        Such a column has a pivot, and its reduced row has no other entry.
-        """
+        """Columns whose unit vector is in the row space, ascending: their reduced row has no other entry."""
         whole = self.settled
         alone = np.flatnonzero(~whole.basis[:, list(whole.free)].any(axis=1))
         return tuple(sorted(whole.pivots[k] for k in alone))
@@ -111,11 +108,8 @@ class Echelon:
     def kernel_image(self, functionals: I64) -> I64:
         """Return ``W @ functionals`` for the basis W of the null space given by the free columns.
 
-        Row i of W, ``(width, width - rank)``, belongs to party i: a vector v is in the row space exactly if v
-        @ W = 0.
-
-        Args:
-            functionals: ``(width - rank, d)`` residues.
+        A vector v is in the row space exactly if v @ W = 0. Row i of W, ``(width, width - rank)``, belongs to
+        party i; ``functionals`` are ``(width - rank, d)`` residues.
         """
         whole = self.settled
         image = np.zeros((self.width, functionals.shape[1]), np.int64)

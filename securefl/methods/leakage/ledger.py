@@ -1,8 +1,8 @@
 """Leakage ledger: the information of sums of one update version about single parties, a row for each sum.
 
-Every opened sum is a row of zeros and ones over the parties, with ones for the certified survivors. A party
-is exposed if its unit vector is a linear combination of the rows: that combination of the sums is its update
-(privacy-notes, section 1). Dropouts change rows: two sums that differ by one party expose it.
+An opened sum is a row of zeros and ones over the parties, with ones for the certified survivors. A party is
+exposed if its unit vector is a linear combination of the rows: the same combination of the sums is its update
+(docs/leakage.md). Dropouts change rows: two sums that differ by one party expose it.
 
 All results are computed modulo a prime, and are wrong with probability at most :attr:`LeakageLedger.doubt`.
 :mod:`securefl.methods.leakage.proofs` turns them into integers that any party can check.
@@ -41,10 +41,9 @@ class LeakageLedger:
 
     version: UpdateVersion
     parties: tuple[PartyId, ...]
-    """The columns, ascending."""
+    """Columns, ascending."""
     prime: int
-    """Prime in [2^60, 2^61), drawn at random after the parties that influence the rows have committed to
-    them."""
+    """Prime in [2^60, 2^61), drawn at random after the parties that influence the rows committed to them."""
     openings: tuple[tuple[int, ...], ...] = ()
     """Columns in each sum, ascending, in the order of opening."""
     independent: tuple[int, ...] = field(default=(), repr=False)
@@ -53,11 +52,7 @@ class LeakageLedger:
 
     @classmethod
     def begin(cls, version: UpdateVersion, parties: Iterable[PartyId], prime: int) -> LeakageLedger:
-        """Return a ledger without sums.
-
-        Raises:
-            UsageError: no party, or ``prime`` is not a prime of 61 bits.
-        """
+        """Return a ledger without sums; no party, or a prime that is not one of 61 bits, is a UsageError."""
         columns = tuple(sorted(set(parties)))
         if not columns or prime.bit_length() != modular.BITS or not modular.is_prime(prime):
             raise UsageError(
@@ -67,10 +62,7 @@ class LeakageLedger:
         return cls(version, columns, prime, echelon=Echelon.empty(prime, len(columns)))
 
     def open(self, survivors: Collection[PartyId]) -> LeakageLedger:
-        """Return the ledger with one more sum.
-
-        Args:
-            survivors: the certified members that the sum contains.
+        """Return the ledger with one more sum, of the certified members ``survivors``.
 
         Raises:
             UsageError: no members, or a member that is not a party of the ledger.

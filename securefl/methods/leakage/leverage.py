@@ -1,9 +1,9 @@
 """Leverage of all parties at once, for equal noise: how close the sums come to each single update.
 
-Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space (privacy-notes,
-section 2). It is 1 / h in one sum of h members, and 1 for an exposed party. Noise of variance s^2, added once
-by each party, hides an update like s^2 / leverage on an update opened alone.
-:func:`securefl.methods.privacy.exposure.leverage` is the general formula, for unequal noise.
+Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space. It is 1 / h in one
+sum of h members, and 1 for an exposed party. Noise of variance s^2, added once by each party, hides an update
+like s^2 / leverage on an update opened alone. For unequal noise see
+:func:`securefl.methods.privacy.exposure.leverage`.
 """
 
 import math
@@ -18,8 +18,7 @@ from securefl.methods.leakage.ledger import LeakageLedger
 MOST_COLLUDERS = 2
 """Largest number of unnamed colluders whose sets are tried, unless the sums have no party in common."""
 BUDGET = 100_000_000
-"""Largest number of steps, N^2 for each set of colluders: some 0.5 s, spent by every party before it
-releases."""
+"""Largest number of steps, N^2 for each set of colluders: some 0.5 s for every party before it releases."""
 
 _NOTHING_LEFT = 1e-9
 """Variance, relative to 1, below which the party's noise counts as known."""
@@ -35,8 +34,8 @@ def computable(ledger: LeakageLedger, colluders: int) -> bool:
 def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
     """Return the leverage of each party, ``(N,)`` in [0, 1], with the worst set of ``colluders``.
 
-    Colluders know their own updates: their columns count as deleted. Parties in no sum have 0. Computed in
-    doubles, accurate to about 1e-12; exposed parties have exactly 1.
+    Colluders know their own updates: their columns count as deleted. Parties in no sum have 0. Accurate to
+    about 1e-12; exposed parties have exactly 1.
 
     Raises:
         UsageError: more colluders than :func:`computable`.
@@ -51,7 +50,7 @@ def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
         for row in ledger.openings:
             found[list(row)] = 1 / max(len(row) - colluders, 1)
         return found
-    # The rank is exact, so no threshold decides which singular values are 0.
+    # The exact rank decides which singular values are 0.
     basis = np.linalg.svd(ledger.matrix.astype(np.float64), full_matrices=False)[2][: ledger.echelon.rank]
     known = basis.T @ basis
     found = 1 - _least_variances(

@@ -1,7 +1,7 @@
 """Exact rational solutions of integer systems that are regular modulo a prime (Dixon 1982).
 
-One inverse modulo p gives the solution to more and more digits in base p. Fractions with a common denominator
-are reconstructed from it, and returned only if they solve the system over the integers.
+One inverse modulo p gives the solution to more and more digits in base p. Fractions reconstructed from it are
+returned only if they solve the system over the integers.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Limits of parties on all sums of one update, and the parties whose limits the sums cross.
 
-A deterministic function of public data: every party evaluates it for every party before it releases shares
-(protocol.md, step 8). A check by the victim alone is not enough: other parties can open the sums without it.
+Every party evaluates this deterministic function of public data for every party before it releases shares
+(protocol.md, step 8). A check by the victim alone is not enough: others can open the sums without it.
 """
 
 from collections.abc import Mapping
@@ -54,8 +54,8 @@ class Crossing(NamedTuple):
 def crossings(ledger: LeakageLedger, limits: Mapping[PartyId, LeakageLimits]) -> tuple[Crossing, ...]:
     """Return the limits that are crossed once all sums of the ledger are open.
 
-    No crossing is missed, except with the doubt of the ledger. Takes about as long as the elimination for
-    supports up to 4 parties, and much longer only if there is a crossing.
+    No crossing is missed, except with the doubt of the ledger. It takes much longer than the elimination only
+    for supports above 4 parties or if there is a crossing.
 
     Args:
         ledger: with all columns, of colluders too.
@@ -77,7 +77,7 @@ def _on_groups(ledger: LeakageLedger, demands: Mapping[PartyId, LeakageLimits]) 
     if smallest is None:
         return ()
     if bound - 1 > ALWAYS:
-        # Proving that the others are safe would take a search for each of them.
+        # It would take a search for each other party to prove it safe.
         return _undecided_crossings(
             demands, len(smallest) + 1, f"{_names(smallest)} are a combination of sums"
         )

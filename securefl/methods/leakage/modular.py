@@ -1,6 +1,6 @@
 """Arrays of integers modulo a prime of 61 bits: products, matrix products, inverses.
 
-A product of two residues has 122 bits. It is built from parts of 31 bits. Floating point finds the quotient
+A product of two residues has 122 bits and is built from parts of 31 bits. Floating point finds the quotient
 of each part to within one, so the remainder is exact in wrapping 64-bit integers. Matrix products run on
 doubles, on limbs of 21 bits, below 2^53: no result depends on rounding or its order.
 """
@@ -25,7 +25,7 @@ _HALF = 31
 _LIMB = 21
 _LIMBS = 3
 _FEW = 64
-"""Number of inverses up to which one by one is faster: small arrays take the same time at any size."""
+"""Number of inverses up to which one by one is faster."""
 _DEPTH = 1024
 """Largest number of terms of one matrix product on doubles: 2^42 * 2^10 = 2^52."""
 _BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -142,12 +142,9 @@ def wrapped_product(matrix: F64, residue: I64) -> I64:
 
 
 def inverses(values: I64, prime: int) -> I64:
-    """Return the inverses of ``values``, ``(n,)`` in [1, prime).
+    """Return the inverses of ``values``, ``(n,)`` in [1, prime); a zero is a UsageError.
 
     Many inverses take three products each (Montgomery's trick).
-
-    Raises:
-        UsageError: a zero.
     """
     if len(values) <= _FEW:
         if not values.all():

@@ -1,8 +1,7 @@
 """Integer proofs that any party can check with additions: exposed parties, and unexposed ones.
 
-A **combination** is one integer per sum. The combined sums are known, so a combination whose value is a
-multiple of one unit vector exposes that party. A **witness** is one integer w_i per party with A w = 0. The
-updates x and x + w give the same sums, so no party with w_i != 0 is determined.
+A combination of the sums that is a multiple of one unit vector exposes that party. Integers w_i with A w = 0
+are a witness: the updates x and x + w give the same sums, so no party with w_i != 0 is determined.
 """
 
 import hashlib
@@ -71,10 +70,8 @@ class Decision:
 def decide(ledger: LeakageLedger) -> Decision:
     """Return the exposed parties, with proofs for exposed and unexposed ones.
 
-    If the ledger's prime is misleading, other primes are tried.
-
-    Raises:
-        UsageError: several primes mislead, which is practically impossible.
+    Other primes are tried if the ledger's misleads; if several mislead (practically impossible), it is a
+    UsageError.
     """
     for attempt in range(_TRIES):
         other = ledger if not attempt else ledger.modulo(prime_from(f"{ledger.prime} {attempt}".encode()))
@@ -87,10 +84,10 @@ def decide(ledger: LeakageLedger) -> Decision:
 
 
 def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
-    """Return a witness that is nonzero for all parties outside :attr:`LeakageLedger.exposed`, or None.
+    """Return a witness that is nonzero for all unexposed parties, checked exactly.
 
-    A random combination of the null space, checked exactly. Each party's entry vanishes with probability
-    below 1/64 over N; then another is tried. None if all parties are exposed, or the prime misleads.
+    A party's entry in a random combination of the null space vanishes with probability below 1/64 over N;
+    then another is tried. None if all parties are exposed, or the prime misleads.
     """
     whole = ledger.echelon.settled
     free, pivots = list(whole.free), list(whole.pivots)
@@ -121,15 +118,8 @@ def prove_exposed(
 ) -> dict[PartyId, Combination | None]:
     """Return for each exposed party a combination equal to a multiple of its unit vector, checked exactly.
 
-    Args:
-        ledger: the sums.
-        parties: exposed parties to prove; default: all.
-
-    Returns:
-        None for a party whose exposure is a coincidence of the prime.
-
-    Raises:
-        UsageError: a party that is not exposed.
+    The value is None if the exposure is a coincidence of the prime. ``parties`` are those to prove, default
+    all; an unexposed one is a UsageError.
     """
     wanted = sorted(ledger.exposed if parties is None else parties)
     if not ledger.exposed.issuperset(wanted):

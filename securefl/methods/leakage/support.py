@@ -1,15 +1,14 @@
 """Smallest support of a combination of the sums: the ledger's minimum distance.
 
-An adversary that knows all members but one of a support, by collusion, learns the last one's update. So all
-parties are safe against any f colluders, in groups of at least k, exactly if no support is below f + k
-(privacy-notes, section 1). The problem is hard in general: the search is exhaustive as far as affordable, and
-an upper bound beyond.
+An adversary that knows all members but one of a support learns the last one's update. So all parties are safe
+against any f colluders, in groups of at least k, exactly if no support is below f + k (docs/leakage.md). The
+problem is hard in general: the search is exhaustive as far as affordable, and an upper bound beyond.
 
-The search looks for few dependent points of a projective space, modulo a prime. Row i of the null space's
-basis is party i's point. A combination of sums with support S exists exactly if the points of S have a
-dependency without a zero (see :meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random
-projection to s dimensions keeps dependent points dependent. It keeps s independent points independent except
-with a probability of about s / prime. So a search in the projection misses none, and its results are checked.
+Row i of the null space's basis modulo a prime is party i's point in a projective space. A combination of sums
+with support S exists exactly if the points of S have a dependency without a zero
+(:meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random projection to s dimensions keeps
+dependent points dependent, and s independent points independent except with a probability of about s / prime.
+So a search in the projection misses no support, and its results are checked.
 """
 
 import math
@@ -81,10 +80,7 @@ def lines(places: I64, prime: int) -> Iterator[tuple[int, list[int]]]:
 def dependent_set(points: I64, prime: int) -> tuple[int, ...] | None:
     """Return the first d of the points ``(n, d)`` that are dependent, provided that no d - 1 of them are.
 
-    Costs about C(n, d - 1) steps of some 0.5 microseconds.
-
-    Raises:
-        UnluckyError: as :func:`affine`.
+    Costs about C(n, d - 1) steps of some 0.5 microseconds. Raises UnluckyError as :func:`affine` does.
     """
     count, dimensions = points.shape
     if dimensions == 1:
@@ -117,14 +113,12 @@ class LeastSupport:
     """Bounds on the smallest support."""
 
     parties: tuple[PartyId, ...]
-    """The smallest support that was found."""
+    """Smallest support that was found."""
     at_least: int
-    """Lower bound on all supports, by exhaustive search, except with the doubt of the ledger.
-
-    A proof if the rank modulo the prime is that over the integers.
-    """
+    """Lower bound on all supports, by exhaustive search, except with the doubt of the ledger. A proof if the
+    rank modulo the prime is that over the integers."""
     proof: proofs.Combination
-    """A combination of the sums with this support, over the integers."""
+    """Combination of the sums with this support, over the integers."""
 
     @property
     def exact(self) -> bool:
@@ -165,7 +159,7 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
     """Return a smallest support of fewer than ``bound`` parties, or None.
 
     An exhaustive search, right except with the doubt of the ledger. Parties opened only together with at
-    least ``bound`` - 1 others, as in atoms and in one clustering, cost no time.
+    least ``bound`` - 1 others, as in atoms, cost no time.
     """
     columns = _unsheltered_columns(ledger, bound)
     for size in range(1, min(bound - 1, len(columns)) + 1):
@@ -178,8 +172,8 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
 def _unsheltered_columns(ledger: LeakageLedger, bound: int) -> list[int]:
     """Return the nonempty columns that fewer than ``bound`` columns are equal to.
 
-    A vector of the row space has equal entries in equal columns, so a smaller support contains none of the
-    other columns.
+    Vectors of the row space have equal entries in equal columns, so a smaller support contains no other
+    columns.
     """
     sums: dict[int, list[int]] = {}
     for number, row in enumerate(ledger.openings):

@@ -1,14 +1,12 @@
 """Rounds with a party's masked input for which the party does not know which of their sums were opened.
 
-A sum opens with the shares of ``threshold`` members, with or without the party's own. So once the party has
-sent its masked input, each cluster of the round is *unresolved*. A cluster is closed for good once too few
-members have not stated that they released no shares, and never will (docs/protocol.md, "Rounds without a
-certificate").
+A sum opens with the shares of ``threshold`` members, with or without the party's own. So each cluster with
+the party's masked input is *unresolved* until all but a few members state that they released no shares, and
+never will (docs/protocol.md, "Rounds without a certificate").
 
-The module also tracks sums on repeated models. An update follows from the data and the model on which it was
-trained. A server that repeats a model gets equations in the same unknowns, as from reclusterings; fresh
-batches only add noise (docs/leakage.md). So a party keeps its released sums by the model's digest, across
-rounds, restarts and runs, and judges a round's sums together with them.
+A server that repeats a model gets equations in the same unknown updates, as from reclusterings; fresh batches
+only add noise (docs/leakage.md). So a party keeps its released sums by the model's digest, across rounds,
+restarts and runs, and judges a round's sums together with them.
 """
 
 from __future__ import annotations
@@ -27,9 +25,7 @@ REPEATED_LEVERAGE = 0.75
 """Largest leverage of a party once a model repeats, for any limit of its own.
 
 Sums reveal most of an update before they determine it. At leverage l the best estimate of its difference from
-the others has a relative error of sqrt(1 - l), 0.5 here, not counting fresh batches. An honest server repeats
-a model only after rounds without an update.
-"""
+the others has a relative error of sqrt(1 - l), 0.5 here, not counting fresh batches."""
 
 Given = Mapping[bytes, admission.Sums]
 """Sums that count as opened, each once, by digest of the model on which their updates were trained."""
@@ -62,7 +58,7 @@ class _Joined(Mapping[bytes, admission.Sums]):
 
 
 def join_releases(given: Given, more: Given) -> Given:
-    """Return earlier and new releases together. A sum of the same members is not counted again."""
+    """Return earlier and new releases together, each sum of the same members once."""
     former, latest = (given.former, dict(given.latest)) if isinstance(given, _Joined) else (given, {})
     for model, sums in more.items():
         latest[model] = tuple(dict.fromkeys((*given.get(model, ()), *sums)))
@@ -74,10 +70,7 @@ def join_releases(given: Given, more: Given) -> Given:
 def repeated_sums(
     given: Given, now: Given, known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN
 ) -> Given:
-    """Return the sums that ``now`` adds on models that occurred before.
-
-    A model occurred if sums of it were given, or if updates on it may be ``known``.
-    """
+    """Return the sums that ``now`` adds on models of earlier sums (``given``) or of ``known`` updates."""
     return {
         model: added
         for model, sums in now.items()
@@ -101,10 +94,10 @@ def crossed_together(
     Args:
         given: earlier sums.
         now: the sums of a round that may be opened.
-        limits: of every party, in the sums or not: one scenario, one set of limits.
+        limits: of every party, in the sums or not.
         seed: determines the primes. Parties that influence the sums must not know it.
-        known: parties whose updates on a model may follow from sums of others, by model: the sums are judged
-            without them.
+        known: parties whose updates on a model may follow from sums of others; the sums are judged without
+            them.
     """
     found: tuple[Crossing, ...] = ()
     for number, (model, added) in enumerate(sorted(repeated_sums(given, now, known).items())):
@@ -150,10 +143,8 @@ class UnresolvedRound:
         return _only(self.drawn, lambda row: party in row)
 
     def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, Given]:
-        """Add statements of these parties.
-
-        Returns:
-            The round with the clusters that may still be open, and those that are closed now.
+        """Add statements of these parties; return the round with its unresolved clusters, and the closed
+        ones.
         """
         stated = self.stated.union(parties)
         closed = _only(self.drawn, lambda row: is_closed_by(row, stated, self.silent))
@@ -164,8 +155,7 @@ class UnresolvedRound:
 def is_closed_by(members: Iterable[PartyId], stated: Collection[PartyId], silent: int) -> bool:
     """Return True if too few members are without a statement to open their sum.
 
-    With ``silent`` = threshold - 1 - f, and f members whose statements are false, at most threshold - 1
-    members release shares.
+    With ``silent`` = threshold - 1 - f, and f false statements, at most threshold - 1 members release shares.
     """
     return exact_sum(member not in stated for member in members) <= silent
 
@@ -173,9 +163,7 @@ def is_closed_by(members: Iterable[PartyId], stated: Collection[PartyId], silent
 def silent_members(threshold: int, colluders: int) -> int:
     """Return the largest number of members without a statement in a closed cluster; -1 for none.
 
-    Args:
-        threshold: members whose shares open a sum.
-        colluders: members of one cluster whose statements may be false.
+    ``threshold`` members' shares open a sum; up to ``colluders`` statements in a cluster may be false.
     """
     return max(threshold - 1 - colluders, -1)
 
