@@ -1,13 +1,10 @@
-"""Adaptive server: the best strategy to place one party among its colluders, and its probability.
+"""Adaptive server: the best strategy to place one party among its colluders, and its probability (ADR 0034).
 
 A curious server is passive: the draw of clusters decides. An active server chooses the announced parties,
-voids draws, and drops the inputs of honest members once it knows the clusters. A sum opens with
-``min_survivors`` members. So a party is alone as soon as one fewer of its cluster mates collude and all
-honest ones can be dropped. The certificate limits the server: the survivors of all clusters together must
-still be a quorum. As many colluding mates as the threshold need no dropouts: their shares open the party's
-masked vector. Voiding is free, since the server invites again.
-
-The odds in the header, in ``plan`` and in the premise of shared noise come from here (ADR 0034).
+voids draws at no cost, and drops the inputs of honest members once it knows the clusters. A party is alone if
+``min_survivors`` - 1 of its cluster mates collude and all honest ones can be dropped. The survivors of all
+clusters together must still be a quorum. As many colluding mates as the threshold need no dropouts: their
+shares open the party's masked vector.
 """
 
 import math
@@ -39,15 +36,13 @@ class Best:
     """The server's best strategy."""
 
     chance: float
-    """Probability in one draw of one reclustering."""
+    """In one draw of one reclustering."""
     present: int
     """Number of announced parties; 0 if the server gains nothing."""
     in_run: float
-    """Probability of at least one success in all its draws, treated as independent.
-
-    The reclusterings of a draw share its participants. So this is a bound if R > 1 and participants are
-    drawn, and exact otherwise.
-    """
+    """Probability of at least one success in all its draws, treated as independent. The reclusterings of a
+    draw share its participants, so this is a bound if R > 1 and participants are drawn, and exact
+    otherwise."""
 
 
 _NOTHING = Best(0.0, 0, 0.0)
@@ -88,14 +83,9 @@ class Game:
     def alone(self, min_survivors: int, threshold: int | None = None) -> Best:
         """Return the best strategy to leave a given party alone among colluders in an opened sum.
 
-        The probability also covers the party's place: not drawn, or in a cluster of each size in proportion
-        to the members of such clusters. Its mates are uniform among the other parties. An input dropped in
-        one reclustering is dropped in all, which may cost the server more survivors than counted. So this is
-        a bound if R > 1 and the server drops two members of a cluster.
-
-        Args:
-            min_survivors: of the scenario.
-            threshold: of the scenario; None if shares of single members open nothing.
+        The probability also covers the party's place: not drawn, or in a cluster of each size. An input
+        dropped in one reclustering is dropped in all. So this is a bound if R > 1 and the server drops two
+        members of a cluster. ``threshold`` None means that shares of single members open nothing.
         """
 
         def least(size: int, drawn: int) -> int:
@@ -110,11 +100,8 @@ class Game:
     def exceeds(self, f: int, fewest: int | None = None) -> Best:
         """Return the best strategy to place a given party with more than ``f`` colluding mates.
 
-        For any absences, chosen by the server or not.
-
-        Args:
-            f: assumed number of colluders.
-            fewest: smallest number of parties present in every round; default: the number that certifies one.
+        It holds for any absences with at least ``fewest`` parties present in every round; default: the number
+        that certifies one.
         """
         return self._best(
             lambda _size, _drawn: f + 1,
@@ -182,10 +169,10 @@ def game_of(scenario: Scenario) -> Game:
 
 
 def p_alone(scenario: Scenario) -> tuple[float, float]:
-    """Return P(a given party is left alone among colluders) in one opening and in the run.
+    """Return P(a given party is left alone among colluders) in one opening and in the run, if feasible.
 
-    The scenario is feasible. With open task groups chance does not help: colluders name the party's group.
-    With atoms, sums determine the party's atom, or its mates hold enough shares; the sum of both is a bound.
+    With open task groups colluders name the party's group, so chance does not help. With atoms, sums
+    determine the party's atom, or its mates hold enough shares; the sum of both is a bound.
     """
     sums = scenario.secure_sum
     if tells_groups(scenario.groups) and sums.colluders:
@@ -218,10 +205,7 @@ def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, f
 
 
 def _exposure_probability(scenario: Scenario) -> float:
-    """Return P(all atom mates of a given party collude), in the smallest atom, at any atom draw of the run.
-
-    Atoms cover the whole roster, so the announced participants do not matter.
-    """
+    """Return P(all mates of a given party in the smallest atom collude), at any atom draw of the run."""
     parties, colluders = scenario.parties, scenario.secure_sum.colluders
     alone = odds.alone_among(parties, colluders, min(atom_sizes(parties, scenario.clustering.atoms)))
     return odds.once_in(alone, atom_draws(scenario))
@@ -235,11 +219,9 @@ def atom_draws(scenario: Scenario) -> int:
 def p_shares_fail(scenario: Scenario, fewest: int | None = None) -> float:
     """Return P(more than f of a given party's cluster mates collude in an opening of the run).
 
-    For the worst numbers of present parties; 0.0 without such noise.
-
-    Args:
-        scenario: feasible, without atoms if shared noise depends on chance.
-        fewest: smallest number of parties present in every round; default: the smallest number of a round.
+    It takes the worst numbers of present parties, at least ``fewest`` in every round (default: the smallest
+    number of a round). 0.0 without such noise. The scenario is feasible, without atoms if shared noise
+    depends on chance.
     """
     if not rests_on_chance(scenario):
         return 0.0

@@ -1,15 +1,11 @@
 """Assignment of parties to clusters, R times, from the certified seed: every party recomputes it.
 
-The draw is a Fisher-Yates shuffle over an unbiased stream of integers, so all assignments are equally likely
-(SHARE, Algorithm 1: uniformly random clusters).
-
-The certified seed: parties commit to nonces, reveal them, and hash them all (protocol.md, step 2). A party
-that withholds its nonce voids the draw. Skipping its nonce instead would let the server choose among the
-seeds of all subsets of nonces.
+All assignments are equally likely (SHARE, Algorithm 1). The certified seed hashes nonces to which parties
+have committed (protocol.md, step 2). A party that withholds its nonce voids the draw. Skipping its nonce
+instead would let the server choose among the seeds of all subsets.
 
 Fixed clusters stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9). Their seed
-hashes the run's id and configuration, without nonces. The party that starts the run may try ids until the
-clusters suit it: only their stability is verifiable.
+hashes the run's id and configuration. The party that starts the run may try ids until the clusters suit it.
 """
 
 import hashlib
@@ -58,7 +54,7 @@ def draw_assignment(
     """Draw participants and clusters from the certified seed.
 
     Args:
-        seed: 32 bytes from :func:`securefl.methods.clustering.assignment.certified_seed`.
+        seed: 32 bytes.
         present: parties that revealed a nonce.
         wanted: number of participants.
         size: smallest cluster size m.
@@ -95,8 +91,6 @@ def shuffle(items: Sequence[ItemT], seed: bytes, purpose: str) -> list[ItemT]:
 
 
 def _words(key: bytes, count: int) -> list[int]:
-    # Return pseudo-random 64-bit words.
-    #
     # A word is rejected with probability below 2^-47, so twice the need plus 64 is never exhausted in
     # practice. An IndexError there would stop the round for all parties alike.
     raw = hashlib.shake_256(key).digest(8 * count)

@@ -1,15 +1,11 @@
 """Atoms: blocks of parties, fixed for a run, whose updates are only ever opened together.
 
 Clusters are unions of atoms, and a survivor set has whole atoms only. So every linear combination of opened
-sums, of any rounds, contains all members of an atom with equal coefficients. It determines no smaller sum,
-for any draws and dropouts. Colluders know their own updates and can subtract them.
+sums, of any rounds, contains all members of an atom with equal coefficients. Colluders can subtract their own
+updates.
 
-Atoms are formed over the whole roster, absent parties included, from the seed of the run's atom draw
-(:mod:`securefl.protocol.round.shared.atom_seed`), around those that parties keep from earlier runs
-(:mod:`securefl.methods.clustering.kept_atoms`). All functions are pure, so each party computes the same.
-
-Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together, so that sums of many
-rounds determine no part of a batch. Here also for reclusterings, survivor sets and colluders.
+Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together. Here also for
+reclusterings, survivor sets and colluders.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,10 +17,10 @@ from securefl.methods.clustering.sizes import atom_sizes, dealt
 
 
 def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[kept_atoms.Atom, ...]:
-    """Return the atoms of a run, ascending; every party of the roster is in one.
+    """Return the atoms of a run, ascending; every party of the roster, absent ones included, is in one.
 
-    Kept atoms do not change. Parties beyond a multiple of ``size`` enlarge some atoms by one (by more only if
-    there are fewer atoms than such parties).
+    Kept atoms of earlier runs do not change. Parties beyond a multiple of ``size`` enlarge some atoms by one
+    (by more only if there are fewer atoms than such parties).
 
     Args:
         atom_seed: the certified seed of the atom draw, 32 bytes, and labels of kept atoms behind it.
@@ -75,8 +71,9 @@ def draw_unions(
 ) -> assignment.Assignment:
     """Draw participants and clusters, in whole atoms, from a round's certified seed.
 
-    As many atoms as fit take part: up to ``wanted`` parties, in clusters of at most ``largest``. If that
-    leaves fewer than ``fewest`` parties, there are no participants.
+    As many atoms as fit take part; if that leaves fewer than ``fewest`` parties, there are no participants.
+    Clusters have equally many atoms, or one more. Larger atoms are spread evenly over them, so cluster sizes
+    do not depend on the seed if all atoms take part.
 
     Args:
         seed: 32 bytes, of the round.
@@ -86,10 +83,6 @@ def draw_unions(
         fewest: smallest number of parties of a round.
         wanted: largest number of participants.
         largest: largest number of members of a cluster.
-
-    Returns:
-        Clusters with equally many atoms, or one more. Larger atoms are spread evenly over them, so cluster
-        sizes do not depend on the seed if all atoms take part.
     """
     order = assignment.shuffle(sorted(atoms), seed, "participants")
     chosen = next(

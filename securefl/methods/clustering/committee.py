@@ -1,7 +1,7 @@
 """Committee that repeats the server's step: drawn by a round's certified seed; its failure probability.
 
 A committee fails if colluders are a quorum of it: they may then attest a model of the server's choice. It is
-drawn from all participants, not from survivors, since the server can choose whose input is lost.
+drawn from all participants, not survivors, since the server can choose whose input is lost.
 """
 
 import math
@@ -22,10 +22,7 @@ ACCEPTED = 1e-6
 def committee_of(scenario: Scenario, seed: bytes, participants: Sequence[PartyId]) -> tuple[PartyId, ...]:
     """Return the parties that repeat the step of a round, sorted.
 
-    Args:
-        scenario: of the run.
-        seed: of the round, certified, 32 bytes.
-        participants: all parties drawn for the round.
+    ``seed`` is the round's certified seed, 32 bytes.
     """
     if scenario.secure_sum.verification == "all":
         return tuple(sorted(participants))
@@ -54,8 +51,7 @@ def committee_size(scenario: Scenario) -> int:
 def committee_failure(scenario: Scenario) -> float:
     """Return the probability that colluders are a quorum of some committee of a run, redraws included.
 
-    Computed for the presence that is best for the server: as few parties as a round needs, with all
-    colluders.
+    It assumes the presence that is best for the server: as few parties as a round needs, with all colluders.
     """
     sums, size = scenario.secure_sum, committee_size(scenario)
     if sums.verification == "all":

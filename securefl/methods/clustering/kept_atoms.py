@@ -1,12 +1,12 @@
-"""Atoms that parties keep over runs, for sums of the same samples without noise.
+"""Atoms that parties keep over runs, for sums of the same samples without noise (ADR 0060).
 
-Metrics and statistics of one site's data are nearly the same in each round and run. So their sums must not
+Metrics and statistics of one site's data are nearly the same in each round and run, so their sums must not
 differ by less than an atom, across all runs. A party keeps its first atom for good, and each later run forms
-its atoms around the kept ones (ADR 0060).
+its atoms around the kept ones.
 
-Before a run has atoms, each hello states the atoms that its party knows. Atoms stated by more than
-``colluders`` parties are agreed, since at least one of these is honest. The draw that forms the atoms appends
-the agreed ones to its seed, so each party that knows the seed forms the same atoms.
+Each hello states the atoms that its party knows. Atoms stated by more than ``colluders`` parties, so by an
+honest one, are agreed. The draw that forms the atoms appends them to its seed, so each party forms the same
+atoms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KeptAtoms:
     """Atoms of earlier runs that lie in one roster."""
 
     atoms: tuple[Atom, ...] = ()
-    """Kept atoms, disjoint, ascending."""
+    """Disjoint, ascending."""
     waiting: frozenset[PartyId] = frozenset()
     """Parties in none of these atoms that have another one: they send no metrics in this run."""
     closed: tuple[Atom, ...] = ()
@@ -118,12 +118,12 @@ def agreed_atoms(
 ) -> KeptAtoms:
     """Return the kept atoms on which the parties of a draw agree.
 
-    An atom is agreed if more than ``colluders`` parties state it and none of its members states another one.
-    If a member does, the atom stays together and is closed: otherwise a colluder could have its atom dealt
-    anew and choose its mates. Parties whose own atom is neither agreed nor closed wait.
+    More than ``colluders`` parties state an agreed atom, and none of its members states another one. If a
+    member does, the atom is closed: it stays together, or a colluder could have it dealt anew and choose its
+    mates. Parties whose own atom is neither agreed nor closed wait.
 
     Args:
-        stated: statements by party that sent a hello. One that does not fit this roster counts as empty.
+        stated: statements in hellos, by party. One that does not fit this roster counts as empty.
         roster: parties of the run.
         colluders: q.
         sizes: allowed numbers of members of an atom in this run.
@@ -152,13 +152,12 @@ def without_atoms(kept: KeptAtoms) -> KeptAtoms:
 def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple[Atom, ...]:
     """Return the parties that send metrics, in the atoms that they keep from then on.
 
+    These are the kept atoms, and the newcomers of each atom of the run if there are at least ``fewest``.
+
     Args:
         atoms: of the run.
         kept: the agreed ones, each inside one atom of the run.
         fewest: f + k: number of members of an atom that hide one of them.
-
-    Returns:
-        The kept atoms, and the newcomers of each atom of the run if there are at least ``fewest``.
     """
     bound = kept.waiting | kept.bound
     newcomers = (tuple(party for party in atom if party not in bound) for atom in atoms)

@@ -24,10 +24,7 @@ def tail(population: int, marked: int, drawn: int, at_least: int) -> float:
 
 
 def alone_among(population: int, marked: int, size: int) -> float:
-    """Return P(all ``size - 1`` cluster mates of a given unmarked party are marked).
-
-    For 60 parties, 12 colluders and clusters of 3 it is 3.9 % per opening (protocol.md, Parameters).
-    """
+    """Return P(all ``size - 1`` cluster mates of a given unmarked party are marked)."""
     return tail(population - 1, marked, size - 1, size - 1)
 
 
@@ -51,14 +48,8 @@ def binomial_law(trials: int, rate: float) -> F64:
 def all_within(sizes: Sequence[int], marked: int, allowed: Callable[[int], int], resting: int = 0) -> float:
     """Return P(no cluster holds more than ``allowed(size)`` marked parties) under a uniform assignment.
 
-    Counts assignments with the generating function prod_i sum_(h <= allowed) C(size_i, h) x^h: the
-    coefficient of x^marked over C(population, marked).
-
-    Args:
-        sizes: of the clusters.
-        marked: number of marked parties of the whole population, those in no cluster included.
-        allowed: largest number that a cluster of a given size may hold.
-        resting: number of parties in no cluster.
+    It is the coefficient of x^marked in prod_i sum_(h <= allowed) C(size_i, h) x^h over C(population,
+    marked). ``marked`` counts the whole population, which includes ``resting`` parties in no cluster.
     """
     population = sums.exact_sum(sizes) + resting
     if population * marked > _EXACT_WORK:
@@ -179,10 +170,7 @@ def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: in
 
 
 def _product(left: list[int], right: list[int], degree: int) -> list[int]:
-    """Return the product of two polynomials up to x^degree, coefficients >= 0.
-
-    One product of integers that hold the coefficients side by side (Kronecker's substitution).
-    """
+    """Return the product of two polynomials up to x^degree, by Kronecker's substitution (coefficients >= 0)."""
     if not left or not right:
         return []
     bits = max(left).bit_length() + max(right).bit_length() + min(len(left), len(right)).bit_length()

@@ -11,15 +11,13 @@ def survivor_set(
     min_survivors: int,
     atoms: Iterable[Collection[PartyId]] = (),
 ) -> frozenset[PartyId]:
-    """Return the largest set S that may be opened.
+    """Return the largest set S that may be opened; dropouts can cascade through reclusterings.
 
     Args:
         instances: members by (reclustering, cluster), as assigned.
-        submitted: members whose masked input arrived, by (reclustering, cluster); lost instances have none.
+        submitted: members whose masked input arrived, by instance; lost instances have none.
         min_survivors: an instance with fewer members in S removes its members from S in all instances.
         atoms: blocks of which S has all members or none; every instance is a union of them.
-
-    A dropout can cascade through reclusterings; the loop ends because S only shrinks.
     """
     survivors = {party for members in instances.values() for party in members}
     for key, members in instances.items():
@@ -45,10 +43,7 @@ def is_closed(
     survivors: frozenset[PartyId],
     min_survivors: int,
 ) -> bool:
-    """Return True if every instance keeps none or at least ``min_survivors`` of its members.
-
-    Each party's own check.
-    """
+    """Return True if every instance keeps none or at least ``min_survivors`` of its members."""
     return all(
         not (alive := survivors.intersection(members)) or len(alive) >= min_survivors
         for members in instances.values()
