@@ -1,7 +1,4 @@
-"""Fixed-point encoding of real vectors, by unbiased stochastic rounding (data flow, steps 4 and 11).
-
-Clipping of a party's update to a bounded L2 norm (step 3 of the data flow).
-"""
+"""Fixed-point encoding of real vectors by unbiased stochastic rounding, and L2 clipping (steps 3, 4, 11)."""
 
 import math
 from dataclasses import dataclass
@@ -21,8 +18,8 @@ MAX_STEPS = 2**53 - 1
 """Largest magnitude of an encoded value: float64 represents every integer up to it."""
 
 BLOCK = 1 << 14
-"""Coordinates rounded per block. The temporaries stay in the second-level cache, and are small enough for
-the C library to reuse their memory, which halves the time at 50,000 coordinates."""
+"""Coordinates rounded per block. Its temporaries stay in the second-level cache, which halves the time at
+50,000 coordinates."""
 
 
 class Encoded(NamedTuple):
@@ -31,7 +28,7 @@ class Encoded(NamedTuple):
     values: I64
     """i64 ``(d,)``, unit 2^-scale_bits, each in [-steps, steps]."""
     saturated: int
-    """Number of coordinates beyond the range, set to its end. Nonzero means that the range is too small."""
+    """Number of coordinates set to the end of the range: nonzero means that the range is too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +36,11 @@ class FixedPoint:
     """Grid of multiples of 2^-``scale_bits`` in [-``range``, ``range``].
 
     A party encodes once per update, never once per attempt (protocol.md, step 5): two roundings of one update
-    would reveal more about it than one.
+    would reveal more about it.
 
     Raises:
-        UsageError: ``scale_bits`` outside [0, 40], a range that is not finite and positive, one that holds no
-            whole step, or one with more than 2^53 - 1 steps.
+        UsageError: ``scale_bits`` outside [0, 40], or a range that is not finite and positive, or holds no
+            whole step or more than 2^53 - 1.
     """
 
     scale_bits: int
@@ -71,10 +68,9 @@ class FixedPoint:
     def encode(self, values: F64, entropy: Entropy) -> Encoded:
         """Round each coordinate x to a neighbouring multiple of the unit, so that the expectation is x.
 
-        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y + u) for u uniform on the
-        multiples of 2^-53 in [0, 1). It is computed as floor(y) + [u < y - floor(y)], without a rounding
-        error in y + u. Integers stay exact, the result is less than one step from y, and the probability of
-        rounding up is off by at most 2^-53.
+        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y) + [u < y - floor(y)] for
+        u uniform on the multiples of 2^-53 in [0, 1). Integers stay exact, and the probability of rounding up
+        is off by at most 2^-53.
 
         Args:
             values: f64 ``(d,)``. Not modified.
@@ -115,14 +111,11 @@ class FixedPoint:
         return saturated
 
     def decode(self, total: I64, weight: float) -> F64:
-        """Return the weighted mean of a decoded ring sum: ``total / 2^scale_bits / weight``.
+        """Return the weighted mean of a decoded ring sum, f64: ``total / 2^scale_bits / weight``.
 
         Args:
             total: i64 ``(d,)``, the exact sum of the survivors' encoded values.
             weight: the survivors' total weight, > 0.
-
-        Returns:
-            f64 ``(d,)``, in the parameters' unit.
 
         Raises:
             UsageError: a weight that is not finite and positive, or the wrong dtype or shape.
@@ -139,18 +132,18 @@ class FixedPoint:
 def clip_l2(update: F64, bound: float | None) -> F64:
     """Return ``update * min(1, bound / ||update||_2)``, the projection onto the L2 ball of radius ``bound``.
 
-    The norm of the result exceeds ``bound`` only by rounding (a relative error of about 1e-15). Updates whose
-    squared norm overflows or underflows float64 are supported.
+    The norm of the result exceeds ``bound`` only by rounding (relatively about 1e-15). The squared norm may
+    overflow or underflow float64.
 
     Args:
         update: f64 ``(d,)``, in the parameters' unit. Not modified.
-        bound: radius, > 0; ``None`` returns the same array unchanged.
+        bound: > 0; ``None`` returns the same array unchanged.
 
     Raises:
         UsageError: a coordinate that is not finite (diverged training), or an invalid bound, dtype or shape.
 
-    Source: Abadi et al. 2016 (arXiv 1607.00133), algorithm 1; applied to the whole update as in McMahan et
-    al. 2018 (arXiv 1710.06963), section 3.
+    Source: Abadi et al. 2016 (arXiv 1607.00133), algorithm 1; for whole updates McMahan et al. 2018 (arXiv
+    1710.06963), section 3.
     """
     expect(update, "update", np.float64, (None,))
     if not np.isfinite(update).all():
@@ -165,7 +158,7 @@ def clip_l2(update: F64, bound: float | None) -> F64:
     relative = update / largest
     # numpy's pairwise sum, not a BLAS product: its bits do not depend on the number of threads.
     norm = math.sqrt(float(np.square(relative).sum()))
-    # norm is in [1, sqrt(d)], so that nothing here overflows before it is compared.
+    # The norm is in [1, sqrt(d)], so nothing overflows before it is compared.
     if largest <= bound / norm:
         return update
     return relative * (bound / norm)

@@ -1,8 +1,7 @@
 """Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (data flow, steps 6 and 10).
 
-The ring is a whole machine word, so uniform bytes are uniform elements and addition wraps without cost. Sums
-decode correctly only with headroom: members * steps < 2^(bits - 1), where each coordinate is within ``steps``
-of 0. :mod:`securefl.methods.feasibility.limits` rejects other scenarios.
+Uniform bytes are uniform elements, and addition wraps without cost. Sums decode correctly only with headroom:
+members * steps < 2^(bits - 1), where each coordinate is within ``steps`` of 0.
 """
 
 from typing import Any
@@ -15,11 +14,7 @@ from securefl.base.errors import PeerError, UsageError
 
 
 def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
-    """Return the word type of the ring modulo 2^``bits``.
-
-    Raises:
-        UsageError: ``bits`` is neither 32 nor 64.
-    """
+    """Return the word type of the ring modulo 2^``bits``; other ``bits`` than 32 and 64 are a UsageError."""
     match bits:
         case 32:
             return np.uint32
@@ -30,11 +25,7 @@ def ring_dtype(bits: int) -> type[np.uint32] | type[np.uint64]:
 
 
 def zeros(length: int, bits: int) -> Ring:
-    """Return ``length`` zeros, u32 or u64 ``(length,)``.
-
-    Raises:
-        UsageError: ``bits`` is neither 32 nor 64.
-    """
+    """Return ``length`` zeros, u32 or u64 ``(length,)``."""
     return np.zeros(length, np.uint32) if ring_dtype(bits) is np.uint32 else np.zeros(length, np.uint64)
 
 
@@ -47,8 +38,7 @@ def to_ring(values: I64, bits: int) -> Ring:
 def from_ring(ring: Ring) -> I64:
     """Return the centred lift: representatives in [-2^(bits-1), 2^(bits-1)), as a new i64 ``(d,)``.
 
-    Raises:
-        UsageError: the array is not one-dimensional u32 or u64.
+    ``ring`` is one-dimensional u32 or u64, else a UsageError.
     """
     if ring.dtype == np.uint32:
         expect(ring, "ring", np.uint32, (None,))
@@ -60,8 +50,7 @@ def from_ring(ring: Ring) -> I64:
 def to_wire(ring: Ring) -> bytes:
     """Return the elements as little-endian words without a header, bits / 8 bytes each.
 
-    Raises:
-        UsageError: the array is not one-dimensional u32 or u64.
+    ``ring`` is one-dimensional u32 or u64, else a UsageError.
     """
     expect(ring, "ring", np.uint32 if ring.dtype == np.uint32 else np.uint64, (None,))
     return ring.astype(ring.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -80,7 +69,7 @@ def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> 
         PeerError: ``raw`` is not ``length`` words long.
         UsageError: ``bits`` or ``length`` are invalid.
     """
-    # Copied, since np.frombuffer returns a read-only view that may be unaligned and keeps the frame alive.
+    # Copied: np.frombuffer returns a read-only view that may be unaligned and keeps the frame alive.
     view = _view(raw, length, bits, culprit)
     return view.astype(np.uint32) if ring_dtype(bits) is np.uint32 else view.astype(np.uint64)
 

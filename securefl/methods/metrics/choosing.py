@@ -11,8 +11,7 @@ GAIN_WITH_NOISE = 0.01
 def gain_of(scenario: Scenario) -> float:
     """Return the gain of ``stop.metric`` beyond which a value counts as better, in its unit.
 
-    It is ``stop.min_gain`` if given; otherwise 0 without noise, and a hundredth of the metric's range with
-    noise.
+    It is ``stop.min_gain``; by default 0, or a hundredth of the metric's range with noise.
     """
     stop = scenario.stop
     if stop.min_gain is not None:
@@ -26,8 +25,8 @@ def gain_of(scenario: Scenario) -> float:
 def why_unused(scenario: Scenario, one: Measured | None) -> str:
     """Return the reason why noise prevents the use of ``stop.metric`` for stopping and the best model, or "".
 
-    A number counts if its standard deviation by noise is at most the gain that counts (:func:`gain_of`), and
-    at most half its distance to the nearer end of its range. A number without noise always counts.
+    A number counts if its standard deviation by noise is at most :func:`gain_of`, and at most half its
+    distance to the nearer end of its range.
 
     Args:
         scenario: of the run.

@@ -40,9 +40,7 @@ class ColumnSpread:
 def column_spread(words: MetricWords, block: F64) -> ColumnSpread:
     """Return the spread of a column, with the errors of all parties' words.
 
-    Args:
-        words: of the run.
-        block: of a metric of kind ``column``, in samples, f64 ``(2 + bins,)``, not empty.
+    ``block`` is a nonempty metric of kind ``column``, in samples, f64 ``(2 + bins,)``.
     """
     bins, samples = len(block) - scenario.MOMENTS, float(block[scenario.MOMENTS :].sum())
     sigma = words.deviation(words.parties)

@@ -1,8 +1,4 @@
-"""Published numbers, from sums of metric words.
-
-AUC from score histograms: the probability that a sample of class 1 scores above one of class 0, ties by half
-(Hanley and McNeil 1982). Samples in one bin are tied, so the error is at most half the share of such pairs.
-"""
+"""Published numbers, from sums of metric words."""
 
 import math
 from collections.abc import Mapping
@@ -49,12 +45,7 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
 
 
 def bounds_of(evaluation: scenario.SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
-    """Return the smallest and the largest value of each number, by name.
-
-    Args:
-        evaluation: of the scenario.
-        parties: of the run; bounds of sums and counts cover all of them.
-    """
+    """Return the smallest and the largest value of each number, by name; sums and counts cover all parties."""
     found = dict[str, tuple[float, float]]()
     for metric in evaluation.metrics:
         for name in names_of_metric(metric):
@@ -82,8 +73,10 @@ def _root(value: float) -> float:
 def auc(negative: F64, positive: F64) -> float:
     """Return the area under the ROC curve of two nonempty histograms over the same bins, f64 ``(bins,)``.
 
-    Counts with noise may be negative, and stay so: the noises of two classes are independent, so the products
-    have the mean of the pairs. Counts clipped at 0 would all be too large.
+    It is the probability that a sample of class 1 scores above one of class 0, ties by half (Hanley and
+    McNeil 1982). Samples in one bin are tied, so the error is at most half the share of such pairs. Noisy
+    counts stay negative: the noises of two classes are independent, so products are unbiased, and clipped
+    counts would be too large.
     """
     below = np.cumsum(negative) - negative
     pairs = float(negative.sum() * positive.sum())
@@ -107,7 +100,7 @@ def names_of_metric(metric: scenario.Metric) -> dict[str, bool]:
 
 
 def _of_mean(metric: scenario.Metric, mean: float) -> float:
-    """Return the mean or its root; noise and rounding may have moved the mean out of its range."""
+    """Return the mean or its root, clipped to its range, which noise and rounding may leave."""
     inside = min(max(mean, metric.lower), metric.upper)
     return math.sqrt(inside) if metric.root else inside
 
@@ -155,7 +148,7 @@ def _quantile(metric: scenario.Metric, counts: F64, share: float) -> float:
 def cumulate(counts: F64) -> F64:
     """Return the number of samples below the ends of bins, f64 ``(bins + 1,)``, not decreasing.
 
-    With noise cumulated counts may decrease: the nearest non-decreasing ones replace them.
+    With noise the nearest non-decreasing numbers replace them.
     """
     ends = np.concatenate(([0.0], np.cumsum(counts)))
     if counts.min() < 0:

@@ -15,9 +15,8 @@ column      the sums of u and of u^2, u = (value - lower) / (upper - lower)     
             samples by bin, those without a value in none                                the samples in all
 ==========  ===========================================================================  ==================
 
-A site with more samples than the cap scales all words down to the cap. So each metric's words have an L2 norm
-of at most the cap, a column's three blocks each, and all words together of at most sqrt(1 + blocks) times the
-cap.
+A site with more samples than the cap scales all words down to it. So each block (a metric's words; three of a
+column) has an L2 norm of at most the cap, and all words of at most sqrt(1 + blocks) times the cap.
 """
 
 import functools
@@ -38,7 +37,6 @@ from securefl.methods.privacy import MAX_STD, NoiseTable, Placement, noise_table
 from securefl.scenario import MOMENTS, Metric, Scenario, SiteEvaluation
 
 FINEST = 30
-"""Largest number of binary digits after the point of a word."""
 COARSEST = -30
 
 
@@ -85,9 +83,7 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
 def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Iterator[str]:
     """Yield a line for each number of a site that is clipped to its range.
 
-    Args:
-        evaluation: of the scenario.
-        values: by name; tables and undeclared numbers are ignored.
+    ``values`` are by name; tables and undeclared numbers are ignored.
     """
     for one in evaluation.metrics:
         value = values.get(one.name)
@@ -121,8 +117,7 @@ class MetricWords:
     def encode_values(self, said: F64) -> I64:
         """Return a site's metrics as integers, i64 ``(w,)``; any input is clipped to the norm bound.
 
-        Args:
-            said: f64 ``(w,)`` as from :func:`said_by`; zeros for a site without metrics.
+        ``said`` is f64 ``(w,)`` as from :func:`said_by`; zeros for a site without metrics.
         """
         expect(said, "metrics", np.float64, (self.length,))
         cap = float(self.evaluation.samples)

@@ -20,21 +20,18 @@ class Measured:
     value: float
     """Value for stopping and expectations: ``pooled`` or ``median``, by ``evaluation.report``."""
     pooled: float
-    """Value over all samples together."""
+    """Over all samples together."""
     median: float
-    """Median over clusters; for an even number the mean of the two in the middle. If b of c sums contain
-    false metrics, it lies between the honest sums' order statistics that are b / 2 places from their
-    middle."""
+    """Median over clusters. If b of c sums contain false metrics, it lies between the honest sums' order
+    statistics that are b / 2 places from their middle."""
     low: float
     """Smallest value of a cluster."""
     high: float
     clusters: int
     """Number of sums."""
     higher: bool
-    """True if higher is better."""
     deviation: float = 0.0
-    """Standard deviation of ``value`` by noise, or a bound on it; 0 without noise. It follows from the law
-    of the noise and the counts (:mod:`securefl.methods.metrics.precision`)."""
+    """Standard deviation of ``value`` by noise, or a bound on it; 0 without noise."""
     rounding: float = 0.0
     """Bound on the error of ``value`` by rounding to words, and by bins for ends and quartiles of columns."""
 
@@ -105,8 +102,8 @@ def _reach(values: F64, errors: F64) -> float:
     """Return how far the median moves if all values increase, or all decrease, by their errors.
 
     The median is monotone, so no errors of these magnitudes move it further. With independent Gaussian noise
-    its variance is at most the largest one of the values (Poincare's inequality: the gradient of a median has
-    a length of at most 1).
+    its variance is at most the largest one of the values (Poincare's inequality: a median's gradient has a
+    length of at most 1).
     """
     middle = np.median(values)
     return float(max(np.median(values + errors) - middle, middle - np.median(values - errors)))

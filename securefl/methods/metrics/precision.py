@@ -1,17 +1,17 @@
 """Precision of the numbers of metrics: standard deviations by noise, and bounds of rounding.
 
 Noise is independent in each word of a sum. Its standard deviation s follows from its law and the number of
-members, not from the data. A number f of words w has, to first order (delta method),
+members. A number f of words w has, to first order (delta method),
 
     deviation = s |grad f|_2,        rounding <= r |grad f|_1,
 
 with r the largest rounding error of a word. Gradients are taken at the words with noise, which makes
-deviations larger, not smaller. If that is not enough, a bound replaces them:
+deviations larger. Where that is not enough, a bound replaces them:
 
 - a ratio whose denominator is below 4 of its own deviations may be anything in the number's range;
 - a root of a mean near 0 is off by at most the root of the mean's error;
-- a quantile is off by its shift when the cumulated counts move by 1, 2 and 3 of their deviations, over 1, 2
-  and 3, since a small deviation of counts shifts it far in a gap of the values;
+- a quantile is off by its largest shift when the cumulated counts move by 1, 2 and 3 of their deviations,
+  over 1, 2 and 3, because of gaps of the values;
 - the lowest and the highest bin with samples are off by the rest of the range beyond them.
 """
 
@@ -56,7 +56,7 @@ class _Words(NamedTuple):
 def precisions_of(
     words: MetricWords, read: F64, members: int, numbers: Mapping[str, float]
 ) -> dict[str, Precision]:
-    """Return the precision of each of these numbers.
+    """Return the precision of each of ``numbers``.
 
     Args:
         words: of the run.

@@ -41,8 +41,8 @@ class FeatureStatistics:
     """Smallest and largest mean of a cluster: the difference between sites."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """Error of each number by name, in its unit: one standard deviation of the noise, plus a bound on
-    rounding (for quartiles and ends, the width of a bin). For an unresolved ``std``, the smallest
-    resolved value. Empty in files of earlier versions."""
+    rounding (for quartiles and ends, the width of a bin). For an unresolved ``std``, the smallest resolved
+    value. Empty in files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,7 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
-        """Read ``statistics.json``.
-
-        Raises:
-            ConfigError: the file is missing or invalid.
-        """
+        """Read ``statistics.json``; raise a ConfigError if the file is missing or invalid."""
         try:
             read = json.loads(Path(path).read_text(encoding="utf-8-sig"))
             return cls._of_json(read)
@@ -139,9 +135,8 @@ class Statistics:
         Args:
             values: ``(n, f)``, NaN where one is missing.
             names: of the columns; default: those of the file, in its order.
-            unresolved: ``"centre"`` subtracts the mean of a feature of unresolved standard deviation and
-                keeps its unit. Use it for constant features, which become 0, and for those whose unit is
-                small already.
+            unresolved: ``"centre"`` only subtracts the mean of a feature of unresolved standard deviation.
+                Use it for constant features, which become 0, and for those whose unit is small already.
 
         Returns:
             f64 ``(n, f)``; a feature without any value at all sites becomes 0.

@@ -49,6 +49,5 @@ class Adaptive(scenario.ServerOptimiser, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def rate(self, round_: int) -> float:
-        """Return the learning rate of a round, from 0."""
         del round_
         return self.learning_rate

@@ -1,8 +1,7 @@
 """Arrays of a model that the server averages, with any optimiser: buffers and control variates.
 
-A momentum step overshoots, and an adaptive step has no scale. That is wrong for statistics: a running
-variance ends below 0, and a mean of gradients is no longer a mean. A robust rule or noise may also make a
-variance negative.
+A momentum step overshoots, and an adaptive step has no scale: a running variance could end below 0, and a
+mean of gradients would be no mean. A robust rule or noise may also make a variance negative.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ class AveragedState:
     def of(cls, sizes: Iterable[tuple[str, int]], patterns: Sequence[str]) -> AveragedState:
         """Return the state of a model with arrays of these names and sizes, in the order of the vector.
 
-        Args:
-            sizes: name and number of coordinates of each array.
-            patterns: of the names of averaged arrays.
+        ``patterns`` are of the names of averaged arrays.
         """
         averaged, variances, start = list[tuple[int, int]](), list[tuple[int, int]](), 0
         for name, size in sizes:
@@ -63,7 +60,7 @@ class AveragedState:
         return AveragedState(_within(self.averaged, places), _within(self.variances, places))
 
     def flat(self) -> list[int]:
-        """Return the ends of all ranges, which parties sign; empty without averaged coordinates."""
+        """Return the ends of all ranges, which parties sign; empty for :data:`NO_STATE`."""
         if not self.averaged and not self.variances:
             return []
         return [len(self.averaged), *chain(*self.averaged), *chain(*self.variances)]
@@ -88,7 +85,7 @@ class AveragedState:
     def prepare(self, models: F32, length: int) -> F32:
         """Return concatenated models, f32 ``(k length,)``, without variances below 0.
 
-        As :func:`prepare_arrays`; ``models`` itself is returned if it needs no change.
+        ``models`` itself is returned if it needs no change.
         """
         whole = models.reshape(-1, length)
         if all(bool((whole[:, start:stop] >= 0).all()) for start, stop in self.variances):
@@ -112,7 +109,7 @@ def _is_variance(name: str) -> bool:
 
 
 def _at_least_zero(array: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    # Return the array with negative values set to 0; NaN stays, so that a broken model is visible.
+    # NaN stays, so that a broken model is visible.
     return np.maximum(array, 0) if (array < 0).any() else array
 
 

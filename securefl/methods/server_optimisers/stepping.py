@@ -47,8 +47,7 @@ def _apply_step(
 ) -> tuple[F64, F64]:
     """Return the optimiser's step, f64 ``(d,)``, and its new moments, f64 ``(s, d)``, checked."""
     with optimiser.blame_part(), np.errstate(over="ignore", invalid="ignore"):
-        # Read-only, since verifiers get the previous moments after the step: overwriting them would claim
-        # others.
+        # Read-only, since verifiers get the previous moments after the step.
         added, made = optimiser.step(_read_only(moments), _read_only(update), round_)
     return (
         _check_result(optimiser, "step", added, update.shape),
@@ -57,11 +56,7 @@ def _apply_step(
 
 
 def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
-    """Return the moments before the first round, f64 ``(s, length)``.
-
-    Raises:
-        RunAbortedError: as for :func:`server_step`.
-    """
+    """Return the moments before the first round, f64 ``(s, length)``; raises as :func:`server_step` does."""
     with optimiser.blame_part():
         begun = optimiser.begin(length)
     return _check_result(optimiser, "begin", begun, (optimiser.moments, length))
@@ -70,13 +65,8 @@ def first_moments(optimiser: scenario.ServerOptimiser, length: int) -> F64:
 def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: BoolArray | None = None) -> F64:
     """Return the optimiser's mean of past aggregates, f64 ``(d,)``: the reference of rules with a memory.
 
-    Args:
-        optimiser: the scenario's.
-        moments: f64 ``(s, d)``.
-        averaged: as for :func:`server_step`; those coordinates have the last aggregate.
-
-    Raises:
-        RunAbortedError: as for :func:`server_step`.
+    ``moments`` are f64 ``(s, d)``. ``averaged`` coordinates have the last aggregate. Raises as
+    :func:`server_step` does.
     """
     if averaged is not None and averaged.any():
         whole, acts = np.zeros(moments.shape[1]), ~averaged
