@@ -1,4 +1,7 @@
-"""Checks between the tables of a scenario, and the numbers that follow from a feasible one."""
+"""Checks between the tables of a scenario, and the numbers that follow from a feasible one.
+
+A check raises a ConfigError with the field to change, the reason and the remedy.
+"""
 
 import lazy_loader
 

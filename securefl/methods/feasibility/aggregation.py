@@ -1,7 +1,4 @@
-"""Limits of ``[aggregation]``: the clusters that a rule needs, and its claimed tolerance.
-
-Limits of ``[weighting]``: rejection of bounds that no weights could keep, before a round runs.
-"""
+"""Limits of ``[aggregation]`` and ``[weighting]``."""
 
 import math
 from fractions import Fraction
@@ -13,14 +10,9 @@ from securefl.scenario import Scenario, Weighting
 
 
 def check_aggregation(scenario: Scenario, clusters: int) -> None:
-    """Reject a rule with too few clusters, without the data that it needs, or with too little tolerance.
+    """Raise a ConfigError for a rule with too few clusters or too little tolerance, or without data it needs.
 
-    Args:
-        scenario: with feasible clusters.
-        clusters: planned number in each reclustering.
-
-    Raises:
-        ConfigError: with the field, the reason and the remedy.
+    ``clusters`` is the planned number in each reclustering of a scenario with feasible clusters.
     """
     plan = scenario.aggregation
     tag = plan.rule.name
@@ -74,11 +66,7 @@ def check_aggregation(scenario: Scenario, clusters: int) -> None:
 
 
 def check_weighting(scenario: Scenario) -> None:
-    """Reject fields that do not fit the mode, and shares that do not fit the numbers of parties.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for fields that do not fit the mode, and shares that no weights could keep."""
     weighting = scenario.weighting
     if weighting.mode == "truncate":
         _check_truncation(scenario)

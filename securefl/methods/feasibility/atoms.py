@@ -19,11 +19,7 @@ from securefl.scenario import Scenario
 
 
 def check_atoms(scenario: Scenario) -> None:
-    """Reject atoms that are too small for their guarantee, or of which clusters are not unions.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for atoms that are too small, or of which clusters are not unions."""
     clustering, sums = scenario.clustering, scenario.secure_sum
     size = clustering.atoms
     if size == 1:
@@ -62,7 +58,7 @@ def check_atoms(scenario: Scenario) -> None:
 
 
 def _check_draw(scenario: Scenario, size: int) -> None:
-    """Check that a draw of participants can consist of whole atoms."""
+    """Raise a ConfigError if a draw of participants cannot consist of whole atoms."""
     drawn, participants = scenario.participation, participants_of(scenario)
     for name in ("count", "fraction"):
         if getattr(drawn, name) is not None and (participants % size or scenario.parties % size):

@@ -10,11 +10,7 @@ TEXTS = frozenset({"shakespeare"})
 
 
 def check_data(scenario: Scenario) -> None:
-    """Reject a partition, model, behaviour or server data set that does not fit the data.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for a partition, model, behaviour or server data set that does not fit the data."""
     _check_declared(scenario.data)
     _check_server_data(scenario.data)
     _check_shares(scenario)

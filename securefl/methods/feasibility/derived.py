@@ -24,41 +24,33 @@ class DerivedLimits:
     """Numbers that follow from a feasible scenario."""
 
     participants: int
-    """Parties that take part in a round."""
     cluster_sizes: tuple[int, ...]
     """Planned members per cluster, larger ones first; the same in every reclustering."""
     max_cluster_size: int
-    """Largest cluster of a round; a round that would form a larger one, because parties are absent,
-    aborts."""
+    """Largest cluster of a round; if absent parties would cause a larger one, the round aborts."""
     ring_bits: Literal[32, 64]
     tolerated_dropouts: tuple[int, ...]
     """Number of members, per cluster, that may be missing from an opened sum."""
     quorum: int | None
     """Signatures that certify a freeze: more than (N + q) / 2. ``None`` if the server need not certify."""
     breakdown: int
-    """Number of clusters with Byzantine members that the rule tolerates; with task groups, in the smallest
-    group."""
+    """Number of clusters with Byzantine members that the rule tolerates (in the smallest task group)."""
     p_clean: float
     """P(a cluster has no Byzantine member), for the largest planned size and ``aggregation.byzantine``."""
     p_rule_holds: float
     """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
     p_alone_per_opening: float
     """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
-
     Against an active server: in one draw, at the presence that is best for the server, with the inputs of
-    honest mates dropped (:mod:`securefl.methods.clustering.adaptive_server`).
-    """
+    honest mates dropped (:mod:`securefl.methods.clustering.game`)."""
     p_alone_in_run: float
-    """The same for at least one of the T x R openings of the whole run; active server: of all draws.
-
-    With atoms: P(all of a party's atom mates collude), since sums determine at most an atom. Fixed clusters
-    are one assignment; whether it was drawn by chance depends on the party that starts the run. With open
-    task groups 1 if there are enough colluders to fill a cluster: they name the party's group.
-    """
+    """The same for at least one of the T x R openings of the whole run; active server: of all draws. With
+    atoms: P(all of a party's atom mates collude), since sums determine at most an atom. Fixed clusters are
+    one assignment, which the party that starts the run can influence. With open task groups 1 if there are
+    enough colluders to fill a cluster: they name the party's group."""
     p_shares_fail: float
-    """Upper bound on P(more than f of a given party's cluster mates collude in at least one opening),
-    which shared noise does not cover. Holds for any number of parties in a round; 0.0 without shared
-    noise."""
+    """Upper bound on P(more than f of a given party's cluster mates collude in at least one opening), which
+    shared noise does not cover, for any number of parties in a round; 0.0 without shared noise."""
 
     own_rules: bytes = b""
     """Digest of the files of a user's custom rules, if parties repeat the step; otherwise empty."""

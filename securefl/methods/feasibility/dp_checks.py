@@ -7,11 +7,7 @@ from securefl.scenario import Scenario
 
 
 def check_checks(scenario: Scenario) -> None:
-    """Reject checks without noise, published checks on sums, and claims about missing checks.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for checks without noise, published checks on sums, and claims without checks."""
     kind = scenario.checks.kind
     if kind == "none":
         for index, claim in enumerate(scenario.expect):
@@ -39,9 +35,8 @@ def check_checks(scenario: Scenario) -> None:
 def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "presence"]:
     """Return the subject of evidence over rounds (:mod:`securefl.methods.privacy.checks.evidence`).
 
-    Single uploads are evidence about their party, and fixed clusters about themselves. With changing clusters
-    the bet of presence is evidence about parties, but only if the scenario assumes Byzantine ones. Atoms keep
-    cluster mates together.
+    With changing clusters the bet of presence is evidence about parties, but only if the scenario assumes
+    Byzantine ones. Atoms keep cluster mates together.
     """
     if scenario.checks.kind != "corrected":
         return "none"

@@ -1,9 +1,7 @@
 """Limits of ``[leakage]``: rejection of sums that parties would never release, or could not judge.
 
-The ledger decides how many reclusterings of a draw are admitted
-(:mod:`securefl.protocol.round.shared.leakage`). The numbers alone show what is certain, or typical.
-
-The module also checks, against a party's data, that ``clustering.new_work`` yields new updates.
+The numbers alone show what is certain, or typical; the ledger decides for a draw
+(:mod:`securefl.protocol.round.shared.leakage`).
 """
 
 import math
@@ -14,13 +12,13 @@ from securefl.methods.feasibility.atoms import leaks_all_at
 from securefl.scenario import Scenario
 
 MOST_SEARCHED = 3
-"""Largest combinations of parties that are always searched (``leakage.support.IN_A_ROUND``)."""
+"""``leakage.support.IN_A_ROUND``: size of combinations of parties up to which all are searched."""
 SEARCH_BUDGET = 1_000_000
 """Beyond, the largest number of sets of one party fewer that is searched (``leakage.support.searchable``)."""
 MOST_COLLUDERS = 2
-"""Largest number of colluders for the leverage in overlapping sums (``leakage.leverage.MOST_COLLUDERS``)."""
+"""``leakage.leverage.MOST_COLLUDERS``, in overlapping sums."""
 LEVERAGE_BUDGET = 100_000_000
-"""Largest number of steps for the leverage (``leakage.leverage.BUDGET``)."""
+"""``leakage.leverage.BUDGET``."""
 
 
 def all_exposed_at(scenario: Scenario) -> int | None:
@@ -31,11 +29,7 @@ def all_exposed_at(scenario: Scenario) -> int | None:
 
 
 def check_leakage(scenario: Scenario) -> None:
-    """Reject limits that no round keeps, and reclusterings that would never be opened.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for limits that no round keeps, and reclusterings that would never be opened."""
     if scenario.leakage.mode == "report":
         return
     _check_single_sums(scenario)
@@ -122,18 +116,11 @@ def _check_searchable(scenario: Scenario) -> None:
 
 
 def check_new_work(scenario: Scenario, samples: int) -> None:
-    """Reject new work that would repeat the same update, in a run that must not expose any party.
+    """Raise a ConfigError for new work that would repeat one update, in a run that must not expose any party.
 
-    The works of a round start from one model and differ in the order of samples. If one batch holds all
-    samples there is no order: all sums hold one update, while the ledger counts one version for each. Privacy
-    noise is drawn and accounted for in each work.
-
-    Args:
-        scenario: of the run.
-        samples: number of samples of a party, the smallest if several are known.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
+    The works of a round differ in the order of samples. If one batch holds all samples, all sums hold one
+    update, while the ledger counts one version for each. Privacy noise is drawn and accounted for in each
+    work. ``samples`` is the number of samples of a party, the smallest if several are known.
     """
     if (
         clustering.works_of(scenario.clustering) == 1

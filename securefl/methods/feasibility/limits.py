@@ -1,7 +1,4 @@
-"""Limits between the fields of a scenario (protocol.md, Parameters): rejection of infeasible ones.
-
-``check`` rejects a scenario, or derives the numbers for the program and the header of a run.
-"""
+"""Limits between the fields of a scenario (protocol.md, Parameters): rejection of infeasible ones."""
 
 from typing import Literal
 
@@ -37,11 +34,7 @@ MAX_CLUSTER = 1_024
 
 
 def check(scenario: Scenario) -> derived.DerivedLimits:
-    """Reject a scenario whose numbers do not fit together; otherwise derive its limits.
-
-    Raises:
-        ConfigError: with the field to change, the reason with its numbers, and the remedy.
-    """
+    """Raise a ConfigError for a scenario whose numbers do not fit together; otherwise derive its limits."""
     _check_population(scenario)
     check_clustering(scenario)
     check_groups(scenario)
@@ -70,11 +63,7 @@ def check(scenario: Scenario) -> derived.DerivedLimits:
 
 
 def check_deadlines(scenario: Scenario) -> None:
-    """Reject inputs that are submitted too late.
-
-    Raises:
-        ConfigError: with the bound.
-    """
+    """Raise a ConfigError if inputs would be submitted too late."""
     submit, training = scenario.deadlines.submit, scenario.deadlines.training
     if submit is not None and submit >= training:
         raise ConfigError(
@@ -85,11 +74,7 @@ def check_deadlines(scenario: Scenario) -> None:
 
 
 def check_clustering(scenario: Scenario) -> None:
-    """Reject atoms and fixed clusters that contradict another field or protect no party silently.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for atoms and fixed clusters that contradict a field or protect no party."""
     check_atoms(scenario)
     clustering, drawn = scenario.clustering, scenario.participation
     if not clustering.fixed:
@@ -152,10 +137,7 @@ def largest_sum(scenario: Scenario, members: int) -> int:
 
 
 def _choose_ring(scenario: Scenario, members: int) -> Literal[32, 64]:
-    """Return the narrowest allowed ring in which no sum wraps: members x steps < 2^(bits - 1).
-
-    ``steps`` includes the noise.
-    """
+    """Return the narrowest ring in which no sum wraps: members x (steps + noise) < 2^(bits - 1)."""
     steps, wanted, noise = steps_of(scenario), scenario.encoding.ring_bits, privacy.noise_of(scenario)
     size = f"range {scenario.encoding.range:g} at scale_bits {scenario.encoding.scale_bits} is {steps} steps"
     if noise:

@@ -8,11 +8,7 @@ from securefl.scenario import Scenario
 
 
 def check_local_method(scenario: Scenario) -> None:
-    """Reject fields that a local method cannot be combined with.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for fields that a local method cannot be combined with."""
     method = scenario.training.method
     if method.plain:
         return

@@ -14,15 +14,7 @@ FINEST = 2.0**-32
 
 
 def check_metrics(scenario: Scenario, ring_bits: int) -> None:
-    """Reject metrics that are meaningless, or reveal more than they should.
-
-    Args:
-        scenario: of the run.
-        ring_bits: of its ring.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for metrics that are meaningless, or reveal more than they should."""
     for field, reason, remedy in (*_unnamed_metrics(scenario), *_of_each(scenario), *_together(scenario)):
         raise ConfigError(field, reason, remedy)
     if scenario.privacy.unit == "none" or scenario.privacy.multiplier is not None:
@@ -51,7 +43,6 @@ def _unnamed_metrics(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
 
 
 def _gain(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """Yield the conflicts of ``stop.min_gain``."""
     stop, gain = scenario.stop, scenario.stop.min_gain
     if gain is None:
         return

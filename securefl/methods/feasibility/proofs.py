@@ -46,10 +46,7 @@ def openers_asked(scenario: Scenario, members: int) -> int:
 def proofs_of(scenario: Scenario, ring_bits: int, length: int) -> Proofs:
     """Return the largest size of the proofs of one round, for any absences; all 0 without verification.
 
-    Args:
-        scenario: a feasible one.
-        ring_bits: of its sums, 32 or 64.
-        length: d, parameters of one model.
+    ``ring_bits`` is 32 or 64, ``length`` the number of parameters of one model.
     """
     if not scenario.secure_sum.verified:
         return Proofs(0, 0, 0, 0)
@@ -76,16 +73,7 @@ def most_parameters(scenario: Scenario, ring_bits: int) -> int:
 
 
 def check_proofs(scenario: Scenario, ring_bits: int, length: int) -> None:
-    """Reject models whose proofs do not fit into a message.
-
-    Args:
-        scenario: a feasible one.
-        ring_bits: of its sums, 32 or 64.
-        length: d, parameters of one model.
-
-    Raises:
-        ConfigError: with the field to change, the numbers and the remedy.
-    """
+    """Raise a ConfigError for models whose proofs (:func:`proofs_of`) do not fit into a message."""
     proofs = proofs_of(scenario, ring_bits, length)
     for what, size in (("an opening", proofs.opening), ("a step", proofs.step)):
         if size > MAX_PROOF:

@@ -2,8 +2,6 @@
 
 An error names the first contradiction and all changes that resolve it, so that no second error about these
 fields follows.
-
-Also limits of CrypTen sums (docs/crypten.md).
 """
 
 import math
@@ -44,14 +42,9 @@ class _Contradiction:
 
 
 def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    """Reject thresholds, survivors and colluders that do not fit the planned clusters.
+    """Raise a ConfigError for thresholds, survivors and colluders that do not fit the planned clusters.
 
-    Args:
-        scenario: with a feasible population.
-        sizes: planned members of each cluster.
-
-    Raises:
-        ConfigError: with the field, the reason with its numbers, and values that resolve it.
+    ``sizes`` are the planned members of each cluster. The remedy gives values that resolve the contradiction.
     """
     found = next(_contradictions(scenario, sizes), None)
     if found is not None:
@@ -61,9 +54,7 @@ def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
 def remedy(scenario: Scenario, path: str) -> str:
     """Return the smallest changes that resolve a contradiction, as alternatives.
 
-    Args:
-        scenario: the rejected one.
-        path: field that the error names; it is not repeated.
+    ``path`` is the field that the error names; it is not repeated.
     """
     ways: list[str] = []
     for way in _ways(scenario):
@@ -129,7 +120,6 @@ def _contradictions(scenario: Scenario, sizes: tuple[int, ...]) -> Iterator[_Con
 
 
 def _of_verifiers(scenario: Scenario) -> Iterator[_Contradiction]:
-    """Yield the contradiction between verification and f = 0."""
     if not least_colluders(scenario) or scenario.secure_sum.kind == "plain":
         return
     reason = (
@@ -237,7 +227,6 @@ def _holds(scenario: Scenario) -> bool:
 
 
 def _with_bounded_thresholds(scenario: Scenario) -> Scenario:
-    """Return the scenario with t and ``min_survivors`` within their bounds."""
     sums, sizes = scenario.secure_sum, planned_sizes(scenario)
     t = min(max(sums.threshold, least_threshold(scenario, max(sizes))), *sizes)
     survivors = min(max(sums.min_survivors, t, least_survivors(scenario, sizes)), *sizes)
@@ -277,14 +266,9 @@ def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
 
 
 def check_crypten(scenario: Scenario, smallest: int) -> None:
-    """Reject settings that CrypTen sums do not support, or that have no meaning without them.
+    """Raise a ConfigError for settings that CrypTen sums do not support, or that need CrypTen sums.
 
-    Args:
-        scenario: with feasible thresholds.
-        smallest: members of the smallest planned cluster.
-
-    Raises:
-        ConfigError: with the field, the reason and the remedy.
+    ``smallest`` is the number of members of the smallest planned cluster. See docs/crypten.md.
     """
     sums = scenario.secure_sum
     if sums.kind != "crypten":

@@ -11,25 +11,18 @@ TESTED = frozenset({"accuracy", "backdoor_success"})
 
 
 def check_sites(scenario: Scenario) -> None:
-    """Reject settings that the federation cannot apply to sites, whose data and code it does not see.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for settings that cannot apply to sites, whose data and code are private."""
     for field, reason, remedy in _conflicts(scenario):
         raise ConfigError(field, f'{reason}, and sites train a model of type "weights"', remedy)
 
 
 def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
-    """Reject a model that sites train without a site, and a site with another model.
+    """Raise a ConfigError for a model that sites train without a site, and for a site with another model.
 
     Args:
         scenario: of the run.
         given: True if the caller named a site.
         apart: True if the site gets its own process.
-
-    Raises:
-        ConfigError: naming ``--site``, or the option for its process.
     """
     if apart and scenario.training.dp_sgd is not None:
         reason = "cannot be combined with privacy.unit = record: another process would have the records"

@@ -10,11 +10,7 @@ from securefl.scenario import CoalitionAttack, Groups, Scenario
 
 
 def check_groups(scenario: Scenario) -> None:
-    """Reject task groups that contradict another field.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for task groups that contradict another field."""
     groups, clustering = scenario.groups, scenario.clustering
     if groups.count == 1:
         if groups != Groups():
@@ -230,7 +226,7 @@ def unheard(scenario: Scenario) -> float:
 
     The expectation is over the draw of clusters. A member of a group of n among N parties needs f +
     k_anonymity - 1 of its m - 1 mates from the group: hypergeometric. At f + k_anonymity = 2 and k equal
-    groups that is about (1 - 1 / k)^(m - 1), exact for infinitely many parties. Groups are the planned ones.
+    groups that is about (1 - 1 / k)^(m - 1).
     """
     sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
     needed = sums.colluders_per_cluster + sums.k_anonymity - 1
@@ -242,10 +238,10 @@ def unheard(scenario: Scenario) -> float:
 def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the sizes of the clusters whose sums an aggregation rule gets together.
 
-    With one model these are all ``sizes``. With task groups the rule gets each group's sums separately: those
-    of the smallest planned group. With hidden groups that is the average number of clusters with f +
-    k_anonymity of its members, rounded down. Byzantine parties choose their group, so more of them may be in
-    one group than by chance.
+    With one model these are all ``sizes``; with task groups, which the rule gets separately, those of the
+    smallest planned group. With hidden groups that is the average number of clusters with f + k_anonymity of
+    its members, rounded down. Byzantine parties choose their group, so one group may have more of them than
+    by chance.
     """
     if scenario.groups.count == 1:
         return sizes

@@ -1,7 +1,4 @@
-"""Limits of validated sums, and the parameters of their validation (ADR 0024).
-
-Limits of verified rounds: proofs must not reveal too much, and other parties must be able to repeat them.
-"""
+"""Limits of validated sums (ADR 0024) and of verified rounds."""
 
 import math
 
@@ -21,8 +18,8 @@ _DEAL_SEED = _DEAL_FIXED = 50
 def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
     """Return the check for updates of one public weight; None without validation.
 
-    A party of weight w sends w times its clipped update, each of its d coordinates rounded to one of the two
-    adjacent steps. Its norm is therefore below w * clip + sqrt(d) steps for any draw, and
+    A party of weight w sends w times its clipped update, each of its d coordinates rounded to an adjacent
+    step. Its norm is therefore below w * clip + sqrt(d) steps for any draw, and
 
         C = ceil(w * norm * 2^scale_bits) + ceil(ceil(sqrt(d)) / HONEST_SHARE)  steps
 
@@ -53,8 +50,8 @@ def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST)
 def largest_checked(projections: int) -> int:
     """Return the largest cluster in which updates can be validated, so that triples fit into a frame.
 
-    A member takes part in m - 1 checks on n projections, and is the first evaluator in one of them. It gets a
-    seed for each, and for that one a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
+    A member takes part in m - 1 checks on n projections, each with a seed. In the one in which it is the
+    first evaluator, it gets a word for each of 13 (m - 2) (n + 1) + 2n + 6 products
     (:func:`securefl.protocol.secure_sum.validated.dealing.requests_of`).
     """
     room = DEAL_BYTES - _DEAL_FIXED - _DEAL_SEED - _WORD * (2 * projections + 6)
@@ -62,11 +59,7 @@ def largest_checked(projections: int) -> int:
 
 
 def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    """Reject a scenario whose updates cannot be validated.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError for a scenario whose updates cannot be validated."""
     wanted, sums = scenario.secure_sum.validated, scenario.secure_sum
     if wanted is None:
         return
@@ -112,14 +105,7 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
 
 
 def check_verification(scenario: Scenario) -> None:
-    """Reject verified rounds that prove nothing, or reveal too much to a party.
-
-    Args:
-        scenario: with feasible clusters.
-
-    Raises:
-        ConfigError: with the field to change, the reason with its numbers, and the remedy.
-    """
+    """Raise a ConfigError for verified rounds that prove nothing, or reveal too much to a party."""
     sums = scenario.secure_sum
     if not sums.verified:
         return
