@@ -49,8 +49,8 @@ def epsilon(
 ) -> float:
     """Return epsilon at ``delta`` of all events together: 0 without events, infinite without noise.
 
-    The order of events does not matter. The discretisation of ``pld`` adds about 0.1 % and never subtracts.
-    Results are cached, since one composition takes 0.1 to 0.5 s.
+    The discretisation of ``pld`` adds about 0.1 % and never subtracts. Results are cached: one composition
+    takes 0.1 to 0.5 s.
 
     Raises:
         ConfigError: dp_accounting is missing.

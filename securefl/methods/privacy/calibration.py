@@ -109,16 +109,16 @@ def calibrate(
 ) -> Calibrated:
     """Return the smallest noise multiplier with which ``event`` keeps ``target``, up to ``tolerance``.
 
-    Brackets the root on logarithms: first by integer Renyi orders, then by the accountant itself, on a coarse
-    and a settled grid. The multiplier of ``event`` is ignored. Errors name ``path``.
+    Brackets the root on logarithms: by integer Renyi orders, then by the accountant itself, on a coarse and a
+    settled grid. A ledger of exactly this event has an epsilon of at most ``target``.
 
     Args:
-        event: the release.
+        event: the release; its own noise multiplier is ignored.
         target: epsilon in [0.05, 50].
         delta: of the guarantee.
         accountant: bounds epsilon.
         tolerance: relative, in (0, 0.1].
-        path: argument or field.
+        path: argument or field that errors name.
 
     Raises:
         ConfigError: ``target`` is out of range or out of reach, or dp_accounting is missing.

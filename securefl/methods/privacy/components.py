@@ -1,16 +1,15 @@
 """Noise shares of the parties of a sum, and noise components that keep the noise exact under dropouts.
 
-Shares: with ``local``, every upload carries the whole target by itself (h = 1). With ``threshold``, every
-party adds 1/h of the target's variance, h = min_survivors - f. Colluders, at most f in *every* cluster, are
-parties whose noise the adversary may know, or that may add none. For clusters drawn at random f holds only
-with a probability (:mod:`securefl.methods.clustering.odds`).
+With ``local`` shares every upload carries the whole target (h = 1), with ``threshold`` 1/h of its variance, h
+= min_survivors - f. Colluders, at most f in *every* cluster, are parties whose noise the adversary may know,
+or that may add none. For random clusters f holds only with a probability
+(:mod:`securefl.methods.clustering.odds`).
 
 Components (Dordis' XNoise): every member adds a base share, sized for the largest planned cluster, and one
-component for each tolerated dropout. Missing members of a smaller cluster count as dropouts. Superfluous
+component for each tolerated dropout. Members missing from a smaller cluster count as dropouts. Surplus
 components of the s survivors are removed from the opened sum (:mod:`securefl.protocol.secure_sum.removal`).
-Each survivor has then added a variance of target^2 / (s - f), so target^2 is unknown to the adversary, up to
-float rounding. Every opening needs fresh noise: components removed from one opening would be known in the
-next.
+Each has then added a variance of target^2 / (s - f), so target^2 is unknown to the adversary, up to float
+rounding. Every opening needs fresh noise: removed components would be known in the next.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), theorem 1, with f colluders subtracted before the division.
 """
@@ -66,11 +65,11 @@ def std_of(variance: Fraction) -> float:
 def plan_shares(
     placement: Placement, target: float, min_survivors: int, colluders: int, path: str = "privacy.noise"
 ) -> SharePlan:
-    """Divide noise of standard deviation ``target`` among the parties of a sum.
+    """Divide noise among the parties of a sum.
 
     Args:
         placement: ``local`` or ``threshold``.
-        target: steps, > 0.
+        target: standard deviation in steps, > 0.
         min_survivors: smallest number of members of a sum that is opened, >= 1.
         colluders: f >= 0, of one cluster.
         path: scenario field that errors name.
@@ -79,7 +78,7 @@ def plan_shares(
         ConfigError: ``threshold`` with h < 1.
         UsageError: a target that is not finite and positive, or counts out of range.
 
-    Source: Kairouz et al. 2021 (arXiv 2102.06387); for dropouts Jiang et al. (Dordis, arXiv 2209.12528).
+    Source: Kairouz et al. 2021 (arXiv 2102.06387); for dropouts Jiang et al. (arXiv 2209.12528).
     """
     if not (math.isfinite(target) and target > 0):
         raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")

@@ -3,8 +3,7 @@
 ``losses`` composes privacy loss distributions (Koskela et al. 2020; pessimistic discretisation by "connect
 the dots", Doroshenko et al. 2022). ``divergences`` composes Renyi divergences (Mironov 2017).
 
-One step has these pairs of distributions, with noise multiplier m, sampling rate q and sensitivity 1 of a
-record:
+Pairs for one step, with noise multiplier m, sampling rate q and sensitivity 1 of a record:
 
 ================  ===================================  ==========================================
 sampler           add-remove                           replace-one
@@ -18,9 +17,9 @@ fixed-size        the pair of poisson at m / 2         pld: the pair of poisson 
 ================  ===================================  ==========================================
 
 Halving m accounts for replace-one's double sensitivity, which ``dp_accounting`` leaves to the caller (issue
-378 of google/differential-privacy). The exception is the PLD of Poisson sampling: a replaced record only
-matters when it is drawn, so halving would count twice. In fixed-size batches a drawn record displaces another
-one, so the sensitivity is 2 under both relations. ``docs/adr/0012-accountants.md`` has the proof.
+378 of google/differential-privacy), but for the PLD of Poisson sampling (proof:
+``docs/adr/0012-accountants.md``). In fixed-size batches a drawn record displaces another, so the sensitivity
+is 2 under both relations.
 """
 
 import functools
@@ -99,9 +98,9 @@ def _one(step: _Step, grid: float) -> Any:
 def orders_between(found: float, delta: float) -> tuple[int, ...]:
     """Return orders in the library's gaps among which the best may be, given the epsilon that it found.
 
-    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. For the best order, a
-    - 1 is 1 to 2 times that difference over the epsilon there, at least half of ``found``; ln a takes off
-    less than three quarters. Any order gives an upper bound.
+    Epsilon is nearly A(a) + (ln(1/delta) - ln a) / (a - 1), with A convex and A(1) = 0. At the best order, a
+    - 1 is 1 to 2 times that difference over epsilon, itself at least half of ``found``; ln a takes off less
+    than three quarters. Any order gives an upper bound.
     """
     most = 4 * math.log(1 / delta) / found
     low, high = max(most / 16, _GAPS_FROM), min(most, 1024)

@@ -1,11 +1,10 @@
 """Exposure of a party's update by the opened sums: its distinguishability mu^2, for sensitivity 1.
 
 Gaussian noise is a Gaussian-DP mechanism (Dong et al. 2022): it hides a change as well as one draw from N(0,
-1) hides a shift by mu. All sums that contain the same update are one release, because they stem from the same
-batch: mu is taken *before* amplification by sampling. With L2 sensitivity Delta and noise of standard
-deviation s from each party, mu^2 = (Delta / s)^2 * exposure.
-
-Exact for continuous Gaussian noise. Discrete noise needs steps that are small against s, and a slack.
+1) hides a shift by mu. All sums with one update are one release: mu is taken *before* amplification by
+sampling, since they stem from the same batch. With L2 sensitivity Delta and noise of standard deviation s
+from each party, mu^2 = (Delta / s)^2 * exposure. This is exact for continuous noise; discrete noise needs
+steps that are small against s, and a slack.
 """
 
 import math
@@ -44,25 +43,23 @@ def exposures(
 ) -> F64:
     """Return every party's exposure for noise of any variances: a_i^T (A V A^T + F)^+ a_i, sensitivity 1.
 
-    The adversary is assumed to know the other parties' updates, so only noise hides the party. Noise is
-    independent between parties, and either the same in all openings (V) or fresh for each (F). The exposure
-    is the squared shift, in standard deviations, by which a change of 1 in the update moves the least
-    favourable combination of sums.
+    The adversary is assumed to know the other parties' updates. Noise is independent between parties. The
+    exposure is the squared shift, in standard deviations, by which a change of 1 in the update moves the
+    least favourable combination of sums.
 
     Args:
         rows: A, ``(openings, parties)``, 1 where the opening contains the party, else 0.
-        once: diagonal of V, ``(parties,)``, >= 0: variance of each party's noise that is added once and
-            unknown to the adversary; 0 for colluders and for parties that add none. Positive variances, those
-            of ``fresh`` included, differ by at most a factor of ``MOST_UNEQUAL``.
+        once: diagonal of V, ``(parties,)``, >= 0: variance of each party's noise that is the same in all
+            openings and unknown to the adversary. Positive variances, those of ``fresh`` included, differ by
+            at most a factor of ``MOST_UNEQUAL``.
         fresh: diagonal of F, ``(openings,)``, >= 0: variance of all noise drawn for each opening alone;
             default 0.
-        rank: rank of A's columns with noise of their own, if it is known exactly and nothing is fresh; by
-            default small singular values count as 0.
+        rank: exact rank of A's columns with noise of their own, if nothing is fresh; default: small singular
+            values count as 0.
 
     Returns:
-        ``(parties,)``, in the inverse unit of the variances: at most 1 / variance for a party with noise of
-        its own; infinite if some combination of sums contains the party and no noise; 0 if no opening
-        contains it.
+        ``(parties,)``, at most 1 / variance for a party with noise of its own; infinite if some combination
+        of sums contains the party and no noise; 0 if no opening contains it.
 
     Raises:
         UsageError: wrong shapes, entries other than 0 and 1, or variances that are negative or too unequal.
@@ -110,18 +107,14 @@ def exposures(
 def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
     """Return the exposure of a party whose noise is added once, in units of its own variance.
 
-    It is the diagonal element i of the projection on the row space of A V^(1/2); see :func:`exposures`. mu =
-    Delta / s_i * sqrt(leverage).
+    It is the diagonal element i of the projection on the row space of A V^(1/2). It is in [0, 1]: 1 if some
+    combination of the sums holds no unknown noise but the party's own. With equal variances and without
+    colluders it is at least 1/h of each opening with the party. mu = Delta / s_i * sqrt(leverage).
 
     Args:
         rows: A, ``(openings, parties)``.
         variances: diagonal of V, ``(parties,)``, in any unit.
         party: i, column of ``rows``.
-
-    Returns:
-        In [0, 1]: 1 if some combination of the sums holds no unknown noise but the party's own. With equal
-            variances and without colluders it is at least 1/h of each opening with the party, and 1/h for
-            one.
 
     Raises:
         UsageError: as :func:`exposures`, or a party without noise of its own.

@@ -8,8 +8,8 @@ with a ratio r_k that falls as k grows:
 - ``skellam`` with variance s^2, the difference of two Poisson variables of mean s^2 / 2: r_k = I_k(s^2) /
   I_(k-1)(s^2), modified Bessel functions (Agarwal et al. 2021, arXiv 2110.04995).
 
-All arithmetic is on Python integers in units of 2^-192, rounded down for one bound and up for the other: no
-bound rests on an estimate of rounding errors.
+Integers in units of 2^-192 are rounded down for one bound and up for the other: no bound rests on an
+estimate.
 """
 
 import math
@@ -115,17 +115,16 @@ MIN_VARIANCE = 16.0
 def mu_slack(variance: float) -> float:
     """Return the relative increase of mu that covers integer noise of this variance: sqrt(1 + 3.5 / V) - 1.
 
-    Accountants compose Gaussian noise instead. A Skellam variable of variance V hides an integer shift D, by
-    Renyi divergences of any integer order a > 1, as well as Gaussian noise does up to
+    A Skellam variable of variance V hides an integer shift D, by Renyi divergences of any integer order a >
+    1, as well as Gaussian noise does up to
 
         a D^2 / (2 V) + ((2a - 1) D^2 + 6 D) / (4 V^2)  <=  a D^2 / (2 V) * (1 + 3.5 / V)
 
     (Agarwal et al. 2021, arXiv 2110.04995, on shifted Skellam laws; D <= D^2). A discrete Gaussian has no
-    such cost (Canonne et al. 2020, arXiv 2004.00010).
-
-    The slack is no theorem for loss distributions. For the hockey-stick divergences of single integer shifts
-    a third of it is enough (``tests/unit/privacy/test_discrete.py``). That carries over to vectors, sampled
-    batches and any number of steps, which preserve the order of divergences.
+    such cost (Canonne et al. 2020, arXiv 2004.00010). For loss distributions the slack is no theorem. For
+    hockey-stick divergences of single integer shifts a third of it is enough
+    (``tests/unit/privacy/test_discrete.py``). Vectors, sampled batches and any number of steps preserve their
+    order.
 
     ``variance`` is in steps^2; below 16 it is a UsageError. 10 % at 4 steps, 0.04 % at 64.
     """

@@ -1,33 +1,30 @@
 r"""Norm check: the L2 norm of a vector bounded by ternary projections, with proved error bounds.
 
-Only n projections p_j = <s_j, x> mod 2^64 of a vector x over Z_2^64 (coordinates in -2^63 .. 2^63 - 1) are
-computed. The vector passes if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are -1,
-0, 1 with probability 1/4, 1/2, 1/4, so E p_j^2 = |x|^2 / 2 if nothing wraps.
+A vector x over Z_2^64 (coordinates in -2^63 .. 2^63 - 1) has n projections p_j = <s_j, x> mod 2^64. It passes
+if every p_j lies in [-B, B) and p_1^2 + ... + p_n^2 <= T. The signs s_ji are -1, 0, 1 with probability 1/4,
+1/2, 1/4, so E p_j^2 = |x|^2 / 2 if nothing wraps.
 
 **Honest vectors** (nothing wraps). 2 E s^2 = 1 and 2^k E s^(2k) = 2^(k-1) <= (2k - 1)!!, so E exp(h p_j^2) <=
 E exp(h g^2) for a Gaussian g of the same variance v. By Chernoff's bound, for *every* direction of x,
 
     P(sum > (1 + e) n v) <= exp(-n (e - ln(1 + e)) / 2).
 
-Also E exp(u s) = cosh(u / 2)^2 <= exp(u^2 / 4), so that P(|p_j| >= B) <= 2 exp(-(B / |x|)^2). Source:
-Achlioptas 2003 (Database-friendly random projections), sections 5 and 6, upper half, for these signs.
+Also E exp(u s) = cosh(u / 2)^2 <= exp(u^2 / 4), so P(|p_j| >= B) <= 2 exp(-(B / |x|)^2). Source: Achlioptas
+2003 (Database-friendly random projections), sections 5 and 6, upper half, for these signs.
 
 **Long vectors** (nothing wraps). With N a standard Gaussian, exp(-h p^2) = E_N exp(i sqrt(2h) N p), and the
 signs are independent, so with |x| = 1
 
     E exp(-h p_j^2) = E_N prod_i cos(a x_i)^2,  a = sqrt(h / 2) N.
 
-cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So the product is at most exp(-a^2) for abs(a) <= pi / 2, and at
-most 1 otherwise, for every direction of x. :func:`acceptance_bound` takes the expectation in closed form and
-the best h.
+cos(u)^2 <= exp(-u^2) for abs(u) <= pi / 2. So for every direction of x the product is at most exp(-a^2) for
+abs(a) <= pi / 2, else 1. :func:`acceptance_bound` takes the expectation in closed form and the best h.
 
-**Vectors that wrap.** Suppose that some coordinate has magnitude 2B or more. Then [-B, B) cannot hold p_j
-both for its sign 0 and for -1 or 1, given the other signs. So all n projections pass with probability at most
-2^-n. Otherwise, with d 2B <= 2^63, nothing wraps. So the bound holds for *all* x if n B^2 < 2^63 (then the
-sum of squares does not wrap either).
-
-A single nonzero coordinate is the worst case: half of its projections are 0, and no length brings its
-acceptance below 2^-n.
+**Vectors that wrap.** If some coordinate has magnitude 2B or more, [-B, B) cannot hold p_j both for its sign
+0 and for -1 or 1, given the other signs. So all n projections pass with probability at most 2^-n. Otherwise,
+with d 2B <= 2^63, nothing wraps. So the bound holds for *all* x if n B^2 < 2^63 (then the sum of squares does
+not wrap either). Worst is a single nonzero coordinate: half of its projections are 0, and no length brings
+its acceptance below 2^-n.
 """
 
 import math
@@ -73,10 +70,8 @@ class NormTest:
 def norm_test(norm: int, projections: int, failure: float) -> NormTest:
     """Return the check that rejects norms up to ``HONEST_SHARE * norm`` with probability at most ``failure``.
 
-    Args:
-        norm: C in units of the encoding, >= 1.
-        projections: n.
-        failure: bound on both errors, in (0, 1).
+    ``norm`` is C >= 1 in units of the encoding, ``projections`` n; ``failure``, in (0, 1), bounds both
+    errors.
 
     Raises:
         UsageError: the numbers do not fit into 64 bits, or n is too small to separate ``HONEST_SHARE`` C from

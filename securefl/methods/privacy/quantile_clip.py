@@ -2,11 +2,9 @@
 
 Each party adds one word to its masked sum: K if its update is no longer than the clip C, else -K; 0 without
 an update. With n members the share of short updates is ``1/2 + sum / (2 K n)``, and ``C <- C exp(-rate (share
-- quantile))`` within the limits of ``[privacy.clip]``.
-
-A party's presence moves a sum of such bits by 1/2 bit (add-remove), a change by 1 bit (replace-one). So noise
-of s_b bits is a Gaussian release of multiplier ``2 s_b``, and ``1 / z^2 = 1 / z_update^2 + 1 / (2 s_b)^2``.
-Replace-one halves both multipliers.
+- quantile))`` within the limits of ``[privacy.clip]``. A party's presence moves a sum of such bits by 1/2 bit
+(add-remove), a change by 1 bit (replace-one). So noise of s_b bits is a Gaussian release of multiplier ``2
+s_b``; replace-one halves all multipliers.
 
 Source: Andrew et al. 2021, "Differentially private learning with adaptive clipping" (Algorithm 1, Theorem 1),
 where all parties share one sum.

@@ -1,7 +1,7 @@
 """Randomised response: a choice among k that is sent, with pure differential privacy of the whole data set.
 
 The preferred option is sent with probability e^eps / (e^eps + k - 1), each other one with 1 / (e^eps + k -
-1). So no answer is more than e^eps times as likely as under any other data.
+1).
 
 Source: Warner 1965; for k options Kairouz et al. 2014, optimal for small k.
 """
@@ -44,7 +44,7 @@ def randomised_response(preferred: int, options: int, epsilon: float, entropy: E
         preferred: the true option, from 0.
         options: number of options, >= 1.
         epsilon: of this answer, in (0, 20].
-        entropy: source of the draws; rejection sampling, nearly always one draw.
+        entropy: rejection sampling nearly always takes one draw of 16 bytes.
 
     Raises:
         UsageError: no such option, or an epsilon out of range.

@@ -1,12 +1,11 @@
 """Rounding to integers that keeps the L2 norm of a vector bounded (step 4, with privacy noise).
 
-Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps, which noise would have to cover.
-Conditional rounding repeats until the norm is within a bound that nearly every rounding meets.
+Unbiased stochastic rounding may lengthen a vector by up to sqrt(d) steps; conditional rounding repeats until
+the norm is within a bound that nearly every rounding meets.
 
 It bounds the *rounded vector*: the sensitivity at party level, twice that under replace-one. It does **not**
-bound the distance between the roundings of two neighbouring vectors, as record level needs. There, round
-without a condition, and add ``beta`` of the record's :class:`BoundedRounding` to delta in every release. With
-the same offsets, two vectors differ by a stochastic rounding of their difference.
+bound the distance between the roundings of two neighbouring vectors. So at record level round without a
+condition, and add ``beta`` of the record's :class:`BoundedRounding` to delta in every release.
 """
 
 import math
@@ -87,8 +86,8 @@ class BoundedRounding:
         """Round each coordinate to a neighbouring integer; the squared norm is at most ``squared``.
 
         Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings fail, rounds
-        towards zero: the bound holds, and only the error of this vector, up to sqrt(d), is larger. The
-        condition biases the result by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less.
+        towards zero: only the error of this vector, up to sqrt(d), is larger. The condition biases the result
+        by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less.
 
         Hazard: the number of tries depends on the data, and the time may reveal it.
 

@@ -1,15 +1,14 @@
 """Sensitivity: the most by which one unit changes the integers to which a party adds its noise, in steps.
 
 **Record level.** An update is a sum of per-example gradients of norm at most C, over b. Clip and range are
-projections, which never increase distances, and all weights are 1. The gradients of other records do not
-depend on one record, to the last bit (docs/adr/0013-per-example-gradients.md). So one record moves the vector
-before rounding by its own C / b and by the errors of two sums: c = (1 + e) C / b, with e by :func:`sum_error`
-for k records. Batches of more than k records have probability beta.
+projections, all weights are 1, and gradients of other records do not change by a bit
+(docs/adr/0013-per-example-gradients.md). So one record moves the vector before rounding by c = (1 + e) C / b,
+with e by :func:`sum_error` for k records. Batches of more than k records have probability beta.
 
 Rounded with the same secret offsets, two such vectors differ by a stochastic rounding of their difference.
 Its norm exceeds the bound of :class:`securefl.methods.privacy.rounding.BoundedRounding` with probability
-beta, too. Each release subtracts both from delta. They count twice under replace-one, and with fixed-size
-batches, in which a drawn record displaces another.
+beta, too. Each release subtracts both from delta, twice under replace-one and with fixed-size batches, in
+which a drawn record displaces another.
 
 **Party level.** The whole update is clipped to c, and rounded until it is within the same bound. A public
 weight of at most 1 does not lengthen it.
@@ -121,18 +120,18 @@ def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int
 def sum_error(records: int, length: int, *, carried: bool) -> float:
     """Return the excess of the change of the computed sum by one record over C / b, relative to C / b.
 
-    With u = 2^-53 and k records, the sum has k terms, none longer than (1 + 6 u) C / b. Each number of a term
-    takes part in at most 2 k additions, its carry's included, and in 6 other operations. So a computed sum is
-    off by (2 k + 6) u times the lengths of all terms in any order of addition (Higham 2002, sections 3.1 and
-    4.2; up to higher orders). Two sums are off by twice that.
+    With u = 2^-53, the sum has k terms, none longer than (1 + 6 u) C / b. Each number of a term takes part in
+    at most 2 k additions, its carry's included, and 6 other operations. So a computed sum is off by (2 k + 6)
+    u times the lengths of all terms (Higham 2002, sections 3.1 and 4.2; up to higher orders), two sums by
+    twice that.
 
-    Without a carry, the lengths of the terms are at most k C / b together. With a carry a term has two parts
-    that may nearly cancel. The length that divides both is at least sqrt((d + 4) 2^-52) times theirs
-    (:class:`securefl.training.dpsgd.bounded.BoundedSums`). So the parts are no longer than 2^26 / sqrt(d + 4)
+    Without a carry, the lengths of the terms are at most k C / b together. With a carry, the parts of a term
+    may nearly cancel. The length that divides both is at least sqrt((d + 4) 2^-52) times theirs
+    (:class:`securefl.training.dpsgd.bounded.BoundedSums`), so they are no longer than 2^26 / sqrt(d + 4)
     times C / b.
 
-    A clip of the update divides by a computed length, which is off by at most d u / 2. That error scales each
-    of the two sums, of length k C / b.
+    A clip of the update divides by a computed length, off by at most d u / 2, and scales both sums, of length
+    k C / b.
 
     Args:
         records: k, of the batch, at least 1.

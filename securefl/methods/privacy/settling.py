@@ -1,7 +1,7 @@
 """Conversion of an epsilon into numbers that all parties share: multiplier, delta, records and releases.
 
-The party that starts a run settles its scenario once; all others check and sign it as part of the
-configuration. No party needs an accountant to draw its noise.
+The party that starts a run settles its scenario once; all others check and sign it. No party needs an
+accountant to draw its noise.
 """
 
 import dataclasses

@@ -1,14 +1,14 @@
 """Sampling of integer noise: one secret word and one look-up in a table of integer thresholds (step 5).
 
 Floating-point noise leaks through the gaps of its grid (Mironov 2012, "On significance of the least
-significant bits for differential privacy"). Here every probability is a known multiple of 2^-128.
+significant bits for differential privacy"). Here every probability is a multiple of 2^-128.
 
-A draw takes a sign and 127 bits, which read as an integer U give the magnitude #{k : T_k <= U}. T_k is P(|X|
-<= k) 2^127 rounded to the nearest integer. The sign is the lowest bit of a 64-bit word, and its other 63
-bits, u, are the first of the 127. If some T_k begins with the same 63 (at most one of 10^14 draws), the other
-64 are read from a stream with its own key. The leading 16 bits of u determine the magnitude, unless
-thresholds begin with them; then a bisection does. With 63 bits only, the distance from the law would be 2^-50
-per draw, too much for many draws (docs/adr/0035).
+A draw takes a sign and 127 bits, an integer U: the magnitude is #{k : T_k <= U}, T_k the nearest integer to
+P(|X| <= k) 2^127. The sign is the lowest bit of a 64-bit word, its other 63 bits, u, are the first of the
+127. The other 64 are read, from a stream with its own key, only if some T_k begins with u (at most one of
+10^14 draws). The leading 16 bits of u determine the magnitude, unless thresholds begin with them; then a
+bisection does. With 63 bits only, the distance from the law would be 2^-50 per draw, too much for many draws
+(docs/adr/0035).
 
 Hazard: this is not constant-time code. Time and addresses depend on the draws (bisections are 0.03 to 17 % of
 the law). Do not share the machine with the adversary.

@@ -1,15 +1,14 @@
 """Distribution checks: coordinates against the *discrete* law of the sum, for the actual survivors.
 
 The statistics are Kolmogorov-Smirnov distances with p-values by Dvoretzky, Kiefer, Wolfowitz and Massart,
-valid for discrete laws. With different signals they hold in the limit of many coordinates.
+valid for discrete laws; with different signals in the limit of many coordinates. The largest shift of the
+expected distribution function by an allowed signal is subtracted:
 
-A signal moves the expected distribution function. The largest such shift is subtracted first:
-
-- **coordinates** (detects asymmetry): P(Z + mu <= k) differs from P(Z <= k) by at most |mu| max P(Z = j). The
-  mean over d coordinates is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2.
-- **magnitudes** (detects noise of the wrong size or shape): the first order cancels. P(|Z + mu| <= k) is at
-  most P(|Z| <= k). It is smaller by at most mu^2 max (P(Z = j) - P(Z = j + 1)), since its second differences
-  in mu are at least -2 max (...). So the allowance is of order B^2 / d, negligible for large d.
+- **coordinates** (detects asymmetry): P(Z + mu <= k) moves by at most |mu| max P(Z = j). The mean over d
+  coordinates is max P(Z = j) min(B / sqrt(d), B^2 / d), since integers have |mu| <= mu^2.
+- **magnitudes** (detects noise of the wrong size or shape): P(|Z + mu| <= k) is at most P(|Z| <= k). It is
+  smaller by at most mu^2 max (P(Z = j) - P(Z = j + 1)), since its second differences in mu are at least -2
+  max (...). So the allowance is of order B^2 / d.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Energy checks: the squared norm of a sum against its members' noise plus an allowed signal.
 
-The expected energy n s^2 d of the noise is subtracted first, since for large d it dwarfs any signal. A signal
-adds energy, so it may hide missing noise, and its size is unknown before the run. So the power of the noise
-floor is stated without a signal, with the largest signal up to which it holds.
+The expected energy n s^2 d of the noise is subtracted first. A signal of unknown size may hide missing noise,
+so the power of the noise floor is stated without a signal, with the largest signal up to which it holds.
 """
 
 import functools
@@ -17,7 +16,7 @@ from securefl.methods.privacy.laws import NoiseLaw
 
 
 def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
-    """Check that the sum has at least the energy of its members' noise; less means less noise than agreed.
+    """Check that the sum has at least the energy of its members' noise.
 
     With X = mu + Z, each |X_i| is stochastically at least |Z_i|, because the law is symmetric and unimodal.
     So the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
@@ -98,9 +97,9 @@ def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: 
 def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tuple[float, float]:
     """Return P(|mu + Z|^2 <= ``energy``) and P(>=), with |mu|^2 = ``signal`` and variance ``v``, in steps^2.
 
-    By a shifted gamma law with the same first three cumulants (Pearson 1959, for the noncentral chi-square
-    law; exact for Gaussian noise without a signal). Worst case, 64 coordinates with 4 steps of Skellam noise:
-    2 % too small at 10^-3, 16 % at 10^-6; at most 1 % from 1,000 coordinates on.
+    By a shifted gamma law with the same first three cumulants (Pearson 1959; exact for Gaussian noise without
+    a signal). Worst case, 64 coordinates with 4 steps of Skellam noise: 2 % too small at 10^-3, 16 % at
+    10^-6; at most 1 % from 1,000 coordinates on.
     """
     shape, scale, first = _shifted_gamma(law, v, dim, signal)
     return tails.gamma_tails(shape, (energy - first) / scale + shape)
@@ -126,14 +125,10 @@ def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -
 
 
 def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: float = 0.0) -> float:
-    """Return the probability that the noise floor at level ``alpha`` rejects a sum.
+    """Return the probability that the noise floor at level ``alpha`` rejects a sum of ``dim`` coordinates.
 
-    Args:
-        null: the null hypothesis.
-        dim: d, coordinates.
-        alpha: the check's false-alarm level.
-        missing: variance, steps^2, that each coordinate lacks, from 0 to all that is agreed.
-        signal: L2 norm of all members' signals together, steps.
+    Each coordinate lacks a variance of ``missing``, steps^2, from 0 to all that is agreed. ``signal`` is the
+    L2 norm of all members' signals together, steps.
     """
     threshold, left = least_energy(null, dim, alpha), null.variance - missing
     if not left > 0:

@@ -1,18 +1,16 @@
 """Evidence over rounds: e-values, which may be multiplied and inspected after every round.
 
 An e-value is a nonnegative variable with a mean of at most 1 under the null hypothesis. Noise is fresh in
-every round, so products over rounds are e-values too. By Ville's inequality the product *ever* reaches 1 /
-alpha with probability at most alpha: stopping at any time is valid. Dependent e-values of one round are
-averaged. To test all N parties at once, use N / alpha. Three kinds of evidence:
+every round, so products over rounds are e-values too. By Ville's inequality they *ever* reach 1 / alpha with
+probability at most alpha (for N parties at once use N / alpha). Dependent e-values of one round are averaged.
+Evidence is
 
-- **of a cluster** that stays together (fixed clusters), against all its members.
-- **of company**, for a party under reclustering: the product over rounds of the mean over the sums with the
-  party. Its hypothesis is that *every party that ever shared a sum with it* is honest. It ranks parties, but
-  **proves no party guilty**.
-- **of presence** (:func:`presence`), about the party itself. It assumes a bound on the number of Byzantine
-  parties, and clusters drawn at random after all parties have committed to taking part. The sum of an honest
-  party then fails at most as often as it has Byzantine company, even if the others deviate only to
-  incriminate it.
+- **of a cluster** that stays together, against all its members;
+- **of company**, for a party under reclustering, from all sums with it: the hypothesis is that *every party
+  that ever shared a sum with it* is honest. It ranks parties, but **proves no party guilty**;
+- **of presence** (:func:`presence`), about the party itself. It assumes a bound on Byzantine parties, and
+  clusters drawn at random after all parties have committed to taking part. So an honest party's sum fails at
+  most as often as it has Byzantine company, even if others deviate to incriminate it.
 """
 
 from __future__ import annotations
@@ -54,14 +52,13 @@ def calibrate(p_value: float) -> float:
 def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -> float:
     """Return the e-value of one sum for "this party is honest".
 
-    A bet at odds that are fair if the sum of an honest party fails with probability ``company`` + ``alpha``,
-    against a sum that always fails.
+    The bet is fair if the sum of an honest party fails with probability ``company`` + ``alpha``.
 
     Args:
         failed: True if the sum's family of checks failed.
-        company: upper bound on the probability that a given honest party shares a sum with a Byzantine one:
-            ``odds.tail(N - 1, q, m - 1, 1)`` for q Byzantine parties of N in clusters of m.
-        alpha: upper bound on the probability that a sum of honest parties fails.
+        company: upper bound on P(an honest party shares a sum with a Byzantine one), as ``odds.tail(N - 1, q,
+            m - 1, 1)`` for q Byzantine parties of N in clusters of m.
+        alpha: upper bound on P(a sum of honest parties fails).
         stake: share of the evidence that is bet, in (0, 1).
 
     Raises:

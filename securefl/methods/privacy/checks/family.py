@@ -1,10 +1,8 @@
 """All checks on all sums of a round, with one false-alarm rate (step 12).
 
-Within a sum, the smallest p-value is multiplied by the number of checks (Bonferroni); over the sums Holm's
-procedure applies. Both hold under any dependence: checks share coordinates, and sums of several reclusterings
-share parties. So a round rejects *any* sum whose members all follow the plan with probability at most alpha,
-whatever dishonest sums contain. Over T rounds that is T alpha; for long runs see
-:mod:`securefl.methods.privacy.checks.evidence`.
+Bonferroni's correction within a sum and Holm's procedure over the sums hold under any dependence. So a round
+rejects *any* sum whose members all follow the plan with probability at most alpha, whatever dishonest sums
+contain. Over T rounds that is T alpha; for long runs see :mod:`securefl.methods.privacy.checks.evidence`.
 """
 
 import math
@@ -93,7 +91,7 @@ def check_sums(
         sums: of all clusters and reclusterings of the round.
         plan: parameters of honest sums, and the false-alarm rate of the round.
         references: directions for the projection check, each f64 ``(d,)`` and independent of this round's
-            noise, such as one or two from the last round. Each adds one check to every sum.
+            noise, as from the last round. Each adds one check to every sum.
 
     Raises:
         UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.

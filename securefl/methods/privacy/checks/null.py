@@ -1,12 +1,12 @@
 """Null hypothesis of all checks: a sum of honest parties.
 
 An opened sum is X = mu + Z. Z has independent coordinates, each the sum of one draw of the noise law per
-*survivor*. The signal mu is any integer vector of L2 norm at most the allowance; a check's false-alarm rate
-holds for the worst mu.
+*survivor*. The signal mu is any integer vector of L2 norm at most the allowance; false-alarm rates hold for
+the worst.
 
-A sum of Skellam variables is Skellam. A sum of discrete Gaussians is treated as a discrete Gaussian. From 4
-steps on, the two differ by less than n 10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). The noise
-table's distance from its law adds at most 2^-113 to a rate per coordinate and survivor.
+A sum of discrete Gaussians is treated as a discrete Gaussian. From 4 steps on, the two differ by less than n
+10^-67 (Kairouz et al. 2021, arXiv 2102.06387, theorem 1). The noise table adds at most 2^-113 to a rate per
+coordinate and survivor.
 """
 
 import functools

@@ -1,16 +1,13 @@
 """Outlier checks: more large coordinates than noise and an allowed signal can cause.
 
-Norm and Kolmogorov-Smirnov tests miss a few dozen large coordinates among 10^5. In a signal of norm at most B
-at most B^2 / u^2 coordinates have size u, and each lies beyond t with probability P(|Z + u| > t). Hence at
-most
+In a signal of norm at most B at most B^2 / u^2 coordinates have size u, and each lies beyond t with
+probability P(|Z + u| > t). Hence at most
 
     m(t) = d P(|Z| > t) + B^2 max_u (P(|Z + u| > t) - P(|Z| > t)) / u^2
 
-coordinates are *expected* beyond t. Their number is a sum of independent events, whose tail that of a Poisson
-variable bounds (:func:`securefl.methods.privacy.checks.tails.poisson_tail`).
-
-A single spike of size B is an allowed signal, so the largest coordinate alone shows nothing below B. Many
-coordinates beyond a level do, long before any of them is that large.
+coordinates are *expected* beyond t. Their number is a sum of independent events with a Poisson bound
+(:func:`securefl.methods.privacy.checks.tails.poisson_tail`). A single spike of size B is allowed, so the
+largest coordinate shows nothing below B; many coordinates beyond a level do.
 """
 
 import functools
@@ -32,8 +29,7 @@ _FAR = 1.25
 def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Check the largest magnitude against noise and an allowed signal.
 
-    The p-value is a union bound over the coordinates. Coordinates with signal count twice, as noise too, so
-    that it decreases with t.
+    The p-value is a union bound over the coordinates; those with signal also count as noise, so it decreases.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.
@@ -62,13 +58,10 @@ def tail_counts(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Check the numbers of coordinates beyond a few fixed levels: higher criticism by exact counts.
 
     Higher criticism (Donoho and Jin 2004) takes the largest standardised number of small p-values over all
-    levels. Here the levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and larger
-    magnitudes up to the allowance. Each count has its own Poisson p-value (Berk and Jones 1979); the smallest
-    is multiplied by the number of levels. It is conservative, since levels are integers and "beyond" is
-    strict.
-
-    The statistic is the count at the level with the smallest p-value, the threshold the largest count that
-    passes there. Arguments and errors are as for :func:`maximum`.
+    levels. Here levels are fixed: expected numbers of 1, 2, 4 ... up to d / 8 for noise alone, and larger
+    magnitudes up to the allowance. Each count has a conservative Poisson p-value (Berk and Jones 1979); the
+    smallest is multiplied by the number of levels. The statistic is the count at its level, the threshold the
+    largest count that passes there. Arguments and errors are as for :func:`maximum`.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

@@ -1,12 +1,9 @@
 """Projection check: length of a sum along a known direction, against noise and an allowed signal.
 
-All other checks ignore the order of coordinates. So a party may *sort* its honest noise to point along a
-direction of its choice, a vector of norm s sqrt(d). Xiang et al. 2023 (guideline 1) hold that a particular
-order takes O(d!); it takes a sort.
-
-Along a given direction noise has a standard deviation of only sqrt(n) s, so such a vector stands out if the
-direction is known. The last round's sums or global step reveal an attack that pulls the same way in every
-round, but not one that changes its direction.
+All other checks ignore the order of coordinates, so a party may *sort* its honest noise to point along a
+direction: a vector of norm s sqrt(d). (Xiang et al. 2023, guideline 1, hold that this takes O(d!).) Along a
+given direction noise has a standard deviation of only sqrt(n) s. The last round's sums or global step reveal
+an attack that pulls the same way in every round, but not one that changes its direction.
 """
 
 import math
@@ -23,8 +20,7 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict
     """Check the sum's component along a direction against noise and an allowed signal.
 
     The signal's component is at most the allowance. Chernoff's method bounds the tail of the noise: a Skellam
-    variable of variance v has E exp(l Z) = exp(v (cosh l - 1)), a discrete Gaussian less. The largest
-    coordinate of the direction bounds the sum of these.
+    variable of variance v has E exp(l Z) = exp(v (cosh l - 1)), a discrete Gaussian less.
 
     Args:
         values: the sum, i64 ``(d,)``, steps.

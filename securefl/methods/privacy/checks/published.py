@@ -1,10 +1,8 @@
 """Published first stage (Xiang et al. 2023, algorithm 2): a norm test and a KS test on one upload.
 
-For m = 1 and continuous Gaussian noise: a baseline for comparison (``docs/checks.md`` shows its errors).
-
-Algorithm 1 divides an upload, noise included, by the batch size b_c, so its noise has the standard deviation
-sigma / b_c. Algorithm 2 as printed tests against sigma: every honest upload fails for b_c > 1. Here ``std``
-is that of the noise *in the vector as passed*.
+A baseline for m = 1 and continuous Gaussian noise (``docs/checks.md`` shows its errors). Algorithm 1 divides
+an upload by the batch size b_c, so its noise has the standard deviation sigma / b_c; algorithm 2 as printed
+tests against sigma. Here ``std`` is that of the noise *in the vector as passed*.
 """
 
 import math
@@ -25,9 +23,9 @@ _STEPS_PER_ROOT = 3.0
 def least_std(dim: int) -> float:
     """Return the smallest standard deviation, steps, at which integer noise passes the KS test: 3 sqrt(d).
 
-    The normal law is off by half a step on each side of 0, so by a distance of 0.2 / std in every draw. At 3
-    sqrt(d) steps that is 5 % of the distance that passes. Then 6 % of honest uploads fail instead of 5 %; at
-    1.5 sqrt(d) 8 %, at 0.4 sqrt(d) 34 % (measured at d = 4,000, 6,000 uploads each).
+    The normal law is off by half a step on each side of 0, a distance of 0.2 / std: 5 % of the distance that
+    passes. Then 6 % of honest uploads fail instead of 5 %; at 1.5 sqrt(d) steps 8 %, at 0.4 sqrt(d) 34 %
+    (measured at d = 4,000, 6,000 uploads each).
     """
     return _STEPS_PER_ROOT * math.sqrt(dim)
 

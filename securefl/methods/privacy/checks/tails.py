@@ -27,9 +27,8 @@ def gamma_quantile(shape: float, tail: float, *, upper: bool) -> float:
 def poisson_tail(mean: float, count: int) -> float:
     """Return P(N >= ``count``) for a Poisson variable N; 1 for ``count`` < ``mean`` + 1.
 
-    The bound also holds for the number of independent events of unequal probabilities whose expected number
-    is at most ``mean``. From ``count`` >= ``mean`` + 1 on, its tail is at most that of a binomial variable
-    (Hoeffding 1956), and that is at most the Poisson one (Anderson and Samuels 1967).
+    It also bounds the number of independent events with an expected number of at most ``mean``: by a binomial
+    variable (Hoeffding 1956), and that by a Poisson one (Anderson and Samuels 1967).
     """
     from scipy import special  # noqa: PLC0415 - see above
 
@@ -54,9 +53,8 @@ def band_width(alpha: float, size: int) -> float:
 def kolmogorov_tail(distance: float, size: int) -> float:
     """Return P(sup |F_n - F| > ``distance``) for ``size`` draws of a continuous law.
 
-    Kolmogorov's limit law at (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D. Between p = 0.5 and 10^-8 it is within a
-    relative 10 % of the exact law from n = 100 on, 2 % at n = 25,450. The exact law of scipy takes seconds at
-    10^5 draws.
+    Kolmogorov's limit law at (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D. From p = 0.5 to 10^-8 it is within 10 % of
+    the exact law from n = 100 on, 2 % at n = 25,450. The exact law takes seconds at 10^5 draws.
 
     Source: Stephens 1970, "Use of the Kolmogorov-Smirnov, Cramer-von Mises and related statistics without
     extensive tables".
