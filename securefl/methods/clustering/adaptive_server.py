@@ -1,10 +1,10 @@
 """Adaptive server: the best strategy to place one party among its colluders, and its probability (ADR 0034).
 
 A curious server is passive: the draw of clusters decides. An active server chooses the announced parties,
-voids draws at no cost, and drops the inputs of honest members once it knows the clusters. A party is alone if
-``min_survivors`` - 1 of its cluster mates collude and all honest ones can be dropped. The survivors of all
-clusters together must still be a quorum. As many colluding mates as the threshold need no dropouts: their
-shares open the party's masked vector.
+voids draws at no cost, and drops honest inputs once it knows the clusters, as long as survivors of all
+clusters are a quorum. A party is alone if ``min_survivors`` - 1 of its cluster mates collude and all honest
+ones can be dropped. As many colluding mates as the threshold need no dropouts: their shares open its masked
+vector.
 """
 
 import math
@@ -83,9 +83,9 @@ class Game:
     def alone(self, min_survivors: int, threshold: int | None = None) -> Best:
         """Return the best strategy to leave a given party alone among colluders in an opened sum.
 
-        The probability also covers the party's place: not drawn, or in a cluster of each size. An input
-        dropped in one reclustering is dropped in all. So this is a bound if R > 1 and the server drops two
-        members of a cluster. ``threshold`` None means that shares of single members open nothing.
+        The probability covers the party's place: not drawn, or in a cluster of each size. An input dropped in
+        one reclustering is dropped in all, so this is a bound if R > 1 and the server drops two members of a
+        cluster. ``threshold`` None means that shares of single members open nothing.
         """
 
         def least(size: int, drawn: int) -> int:
@@ -172,7 +172,7 @@ def p_alone(scenario: Scenario) -> tuple[float, float]:
     """Return P(a given party is left alone among colluders) in one opening and in the run, if feasible.
 
     With open task groups colluders name the party's group, so chance does not help. With atoms, sums
-    determine the party's atom, or its mates hold enough shares; the sum of both is a bound.
+    determine the party's atom, or its mates hold enough shares: the sum of both is a bound.
     """
     sums = scenario.secure_sum
     if tells_groups(scenario.groups) and sums.colluders:
@@ -189,9 +189,8 @@ def p_alone(scenario: Scenario) -> tuple[float, float]:
 def _alone_in_atoms(scenario: Scenario, threshold: int | None) -> tuple[float, float]:
     """Return the same for the largest cluster of whole atoms among the fewest parties that may be announced.
 
-    The server knows the atoms once they are kept, and may announce favourable ones. That gains less than the
-    assumption that all colluders are in a quorum, as long as the threshold is above the number of atoms in a
-    cluster.
+    All colluders are assumed to be in a quorum. That covers a server that knows kept atoms and announces
+    favourable ones, as long as the threshold is above the number of atoms in a cluster.
     """
     game, exposed = game_of(scenario), _exposure_probability(scenario)
     if game.server == "active":
@@ -219,9 +218,8 @@ def atom_draws(scenario: Scenario) -> int:
 def p_shares_fail(scenario: Scenario, fewest: int | None = None) -> float:
     """Return P(more than f of a given party's cluster mates collude in an opening of the run).
 
-    It takes the worst numbers of present parties, at least ``fewest`` in every round (default: the smallest
-    number of a round). 0.0 without such noise. The scenario is feasible, without atoms if shared noise
-    depends on chance.
+    For the worst numbers of present parties, at least ``fewest`` (default: the smallest number of a round);
+    0.0 without such noise. The scenario is feasible, without atoms if shared noise depends on chance.
     """
     if not rests_on_chance(scenario):
         return 0.0

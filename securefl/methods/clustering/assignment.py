@@ -1,11 +1,11 @@
 """Assignment of parties to clusters, R times, from the certified seed: every party recomputes it.
 
 All assignments are equally likely (SHARE, Algorithm 1). The certified seed hashes nonces to which parties
-have committed (protocol.md, step 2). A party that withholds its nonce voids the draw. Skipping its nonce
-instead would let the server choose among the seeds of all subsets.
+have committed (protocol.md, step 2). A withheld nonce voids the draw: skipping it would let the server choose
+among the seeds of all subsets.
 
-Fixed clusters stay for the whole run: a baseline for experiments (SHARE, Section 6 and Figure 9). Their seed
-hashes the run's id and configuration. The party that starts the run may try ids until the clusters suit it.
+Fixed clusters are a baseline for experiments (SHARE, Section 6 and Figure 9). Their seed hashes the run's id
+and configuration, so the party that starts the run may try ids until the clusters suit it.
 """
 
 import hashlib
@@ -107,8 +107,8 @@ def fixed_assignment(
 ) -> Assignment:
     """Return the fixed clusters of one round, restricted to the present members.
 
-    The whole roster is assigned before absent parties are removed, so cluster mates never change. A cluster
-    with fewer than ``fewest`` members left is not part of the round; later ones then move up in the
+    The whole roster is assigned before absent parties are removed, so cluster mates never change. Clusters
+    with fewer than ``fewest`` members left are not part of the round, and later ones move up in the
     numbering.
 
     Args:

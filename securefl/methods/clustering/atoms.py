@@ -1,11 +1,11 @@
 """Atoms: blocks of parties, fixed for a run, whose updates are only ever opened together.
 
-Clusters are unions of atoms, and a survivor set has whole atoms only. So every linear combination of opened
+Clusters are unions of atoms, and survivor sets have whole atoms only. So every linear combination of opened
 sums, of any rounds, contains all members of an atom with equal coefficients. Colluders can subtract their own
 updates.
 
-Source: So et al. 2021 (arXiv 2106.03328), whose batches of users take part together. Here also for
-reclusterings, survivor sets and colluders.
+Source: So et al. 2021 (arXiv 2106.03328), for batches of users; here also for reclusterings, survivor sets
+and colluders.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from securefl.methods.clustering.sizes import atom_sizes, dealt
 def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[kept_atoms.Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster, absent ones included, is in one.
 
-    Kept atoms of earlier runs do not change. Parties beyond a multiple of ``size`` enlarge some atoms by one
-    (by more only if there are fewer atoms than such parties).
+    Kept atoms of earlier runs do not change. Parties beyond a multiple of ``size`` enlarge some atoms, by one
+    if possible.
 
     Args:
         atom_seed: the certified seed of the atom draw, 32 bytes, and labels of kept atoms behind it.
@@ -71,16 +71,15 @@ def draw_unions(
 ) -> assignment.Assignment:
     """Draw participants and clusters, in whole atoms, from a round's certified seed.
 
-    As many atoms as fit take part; if that leaves fewer than ``fewest`` parties, there are no participants.
-    Clusters have equally many atoms, or one more. Larger atoms are spread evenly over them, so cluster sizes
-    do not depend on the seed if all atoms take part.
+    As many atoms as fit take part. Clusters have equally many atoms, or one more, larger atoms spread evenly:
+    sizes do not depend on the seed if all atoms take part.
 
     Args:
         seed: 32 bytes, of the round.
         atoms: those whose members are all present (:func:`whole`).
         per_cluster: smallest number of atoms of a cluster.
         reclusterings: R.
-        fewest: smallest number of parties of a round.
+        fewest: smallest number of parties of a round; with fewer there are no participants.
         wanted: largest number of participants.
         largest: largest number of members of a cluster.
     """

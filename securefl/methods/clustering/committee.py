@@ -1,7 +1,7 @@
 """Committee that repeats the server's step: drawn by a round's certified seed; its failure probability.
 
-A committee fails if colluders are a quorum of it: they may then attest a model of the server's choice. It is
-drawn from all participants, not survivors, since the server can choose whose input is lost.
+A committee fails if colluders are a quorum of it and can attest any model. It is drawn from all participants,
+not survivors, since the server can choose whose input is lost.
 """
 
 import math

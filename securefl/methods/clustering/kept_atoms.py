@@ -1,8 +1,8 @@
 """Atoms that parties keep over runs, for sums of the same samples without noise (ADR 0060).
 
-Metrics and statistics of one site's data are nearly the same in each round and run, so their sums must not
-differ by less than an atom, across all runs. A party keeps its first atom for good, and each later run forms
-its atoms around the kept ones.
+A site's metrics and statistics are nearly the same in each round and run, so their sums must not differ by
+less than an atom. A party keeps its first atom for good, and each later run forms its atoms around the kept
+ones.
 
 Each hello states the atoms that its party knows. Atoms stated by more than ``colluders`` parties, so by an
 honest one, are agreed. The draw that forms the atoms appends them to its seed, so each party forms the same
@@ -79,7 +79,7 @@ class KeptAtoms:
 
 
 def kept_by(owner: PartyId, atoms: Iterable[Atom], roster: Collection[PartyId]) -> KeptAtoms:
-    """Return a party's statement about the atoms that it knows: those with all members in the roster.
+    """Return a party's statement: the known atoms with all members in the roster.
 
     Args:
         owner: party of the statement. If its own atom is not in the roster, it waits.
@@ -120,7 +120,7 @@ def agreed_atoms(
 
     More than ``colluders`` parties state an agreed atom, and none of its members states another one. If a
     member does, the atom is closed: it stays together, or a colluder could have it dealt anew and choose its
-    mates. Parties whose own atom is neither agreed nor closed wait.
+    mates. Parties of other atoms wait.
 
     Args:
         stated: statements in hellos, by party. One that does not fit this roster counts as empty.
@@ -152,12 +152,8 @@ def without_atoms(kept: KeptAtoms) -> KeptAtoms:
 def counting_atoms(atoms: Iterable[Atom], kept: KeptAtoms, fewest: int) -> tuple[Atom, ...]:
     """Return the parties that send metrics, in the atoms that they keep from then on.
 
-    These are the kept atoms, and the newcomers of each atom of the run if there are at least ``fewest``.
-
-    Args:
-        atoms: of the run.
-        kept: the agreed ones, each inside one atom of the run.
-        fewest: f + k: number of members of an atom that hide one of them.
+    These are the kept atoms, and the newcomers of each atom of the run if there are at least ``fewest`` (f +
+    k: number of members of an atom that hide one of them).
     """
     bound = kept.waiting | kept.bound
     newcomers = (tuple(party for party in atom if party not in bound) for atom in atoms)

@@ -121,9 +121,9 @@ def cluster_kept_at(atoms: Sequence[int], rate: float, min_survivors: int) -> fl
 def touched_at_most(sizes: Sequence[int], marked: int, most: int, resting: int = 0) -> float:
     """Return P(at most ``most`` clusters hold any of the ``marked``) under a uniform assignment.
 
-    Exact: C(n, marked) choices touch only clusters of a given set, n parties with the resting ones.
-    Inclusion-exclusion weighs sets of i clusters by (-1)^(most - i) C(c - i - 1, most - i). Many clusters use
-    the normal approximation with the exact mean and, for equal sizes, the exact variance.
+    Inclusion-exclusion weighs sets of i clusters, which C(n, marked) choices touch alone (n parties with the
+    ``resting``), by (-1)^(most - i) C(c - i - 1, most - i). Many clusters use the normal approximation with
+    the exact mean and, for equal sizes, the exact variance.
     """
     if most >= min(len(sizes), marked):
         return 1.0
@@ -170,7 +170,7 @@ def _touched_normal(sizes: Sequence[int], population: int, marked: int, most: in
 
 
 def _product(left: list[int], right: list[int], degree: int) -> list[int]:
-    """Return the product of two polynomials up to x^degree, by Kronecker's substitution (coefficients >= 0)."""
+    """Return the product of two polynomials up to x^degree (Kronecker's substitution; coefficients >= 0)."""
     if not left or not right:
         return []
     bits = max(left).bit_length() + max(right).bit_length() + min(len(left), len(right)).bit_length()

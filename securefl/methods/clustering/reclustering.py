@@ -11,8 +11,8 @@ from securefl.methods.clustering.sizes import cluster_sizes
 def r_star(units: int, clusters: int) -> int | None:
     """Return ceil((N - 1) / (C - 1)): draws whose sums typically determine each of the same updates.
 
-    Each draw typically adds C - 1 independent equations. With atoms, ``units`` counts them, and the sum of
-    each is determined. None for one cluster, which exposes no party except by dropouts.
+    Each draw typically adds C - 1 independent equations. ``units`` counts parties, or atoms, whose sums are
+    then determined. None for one cluster, which exposes no party except by dropouts.
     """
     return None if clusters < 2 else -(-(units - 1) // (clusters - 1))
 
@@ -35,9 +35,9 @@ def p_withstands(parties: int, byzantine: int, size: int, withstood: int, reclus
 def exact_variance_factor(parties: int, byzantine: int, size: int, picked: int, reclusterings: int) -> float:
     """Return (n - q - bm) / (R (n - q - 1)): variance factor of a mean without replacement, over R draws.
 
-    Draws are independent, and b clusters are picked blindly. For a rule that inspects them, part of the error
-    is the same in every reclustering. SHARE's Theorems 3 and 7 have (n - q - bm) / (R (n - q) - 1), which is
-    the same for R = 1 only.
+    Draws are independent, and b clusters are picked blindly; part of the error of a rule that inspects them
+    is the same in every reclustering. SHARE's Theorems 3 and 7 have (n - q - bm) / (R (n - q) - 1), the same
+    for R = 1 only.
 
     Raises:
         UsageError: not 1 <= b m <= n - q, R >= 1, and n - q >= 2.

@@ -68,9 +68,9 @@ class FixedPoint:
     def encode(self, values: F64, entropy: Entropy) -> Encoded:
         """Round each coordinate x to a neighbouring multiple of the unit, so that the expectation is x.
 
-        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y) + [u < y - floor(y)] for
-        u uniform on the multiples of 2^-53 in [0, 1). Integers stay exact, and the probability of rounding up
-        is off by at most 2^-53.
+        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y) + [u < y - floor(y)]; u
+        is uniform on the multiples of 2^-53 in [0, 1). Integers stay exact, and the probability of rounding
+        up is off by at most 2^-53.
 
         Args:
             values: f64 ``(d,)``. Not modified.
@@ -79,8 +79,8 @@ class FixedPoint:
         Raises:
             UsageError: a coordinate that is not finite, or the wrong dtype or shape.
 
-        Source: Gupta et al. 2015 (arXiv 1502.02551), section 3.1; for secure sums, Kairouz et al. 2021 (arXiv
-        2102.06387), section 3.
+        Source: Gupta et al. 2015 (arXiv 1502.02551), section 3.1; Kairouz et al. 2021 (arXiv 2102.06387),
+        section 3.
         """
         expect(values, "values", np.float64, (None,))
         if not np.isfinite(values).all():
@@ -113,9 +113,8 @@ class FixedPoint:
     def decode(self, total: I64, weight: float) -> F64:
         """Return the weighted mean of a decoded ring sum, f64: ``total / 2^scale_bits / weight``.
 
-        Args:
-            total: i64 ``(d,)``, the exact sum of the survivors' encoded values.
-            weight: the survivors' total weight, > 0.
+        ``total`` is the exact sum of the survivors' encoded values, i64 ``(d,)``, ``weight`` their total
+        weight, > 0.
 
         Raises:
             UsageError: a weight that is not finite and positive, or the wrong dtype or shape.
@@ -132,8 +131,8 @@ class FixedPoint:
 def clip_l2(update: F64, bound: float | None) -> F64:
     """Return ``update * min(1, bound / ||update||_2)``, the projection onto the L2 ball of radius ``bound``.
 
-    The norm of the result exceeds ``bound`` only by rounding (relatively about 1e-15). The squared norm may
-    overflow or underflow float64.
+    The norm of the result exceeds ``bound`` relatively by about 1e-15. The squared norm may overflow or
+    underflow float64.
 
     Args:
         update: f64 ``(d,)``, in the parameters' unit. Not modified.
@@ -142,8 +141,8 @@ def clip_l2(update: F64, bound: float | None) -> F64:
     Raises:
         UsageError: a coordinate that is not finite (diverged training), or an invalid bound, dtype or shape.
 
-    Source: Abadi et al. 2016 (arXiv 1607.00133), algorithm 1; for whole updates McMahan et al. 2018 (arXiv
-    1710.06963), section 3.
+    Source: Abadi et al. 2016 (arXiv 1607.00133), algorithm 1; McMahan et al. 2018 (arXiv 1710.06963), section
+    3.
     """
     expect(update, "update", np.float64, (None,))
     if not np.isfinite(update).all():

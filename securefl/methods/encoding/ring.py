@@ -1,7 +1,7 @@
 """Signed integers as elements of the ring of integers modulo 2^32 or 2^64 (data flow, steps 6 and 10).
 
-Uniform bytes are uniform elements, and addition wraps without cost. Sums decode correctly only with headroom:
-members * steps < 2^(bits - 1), where each coordinate is within ``steps`` of 0.
+Uniform bytes are uniform elements. Sums decode correctly only with headroom: members * steps < 2^(bits - 1),
+where each coordinate is within ``steps`` of 0.
 """
 
 from typing import Any

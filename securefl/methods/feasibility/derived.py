@@ -41,13 +41,13 @@ class DerivedLimits:
     """P(at most ``breakdown`` clusters have Byzantine members) for one random assignment."""
     p_alone_per_opening: float
     """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
-    Against an active server: in one draw, at the presence that is best for the server, with the inputs of
-    honest mates dropped (:mod:`securefl.methods.clustering.game`)."""
+    Against an active server: in one draw, at its best presence, with honest mates' inputs dropped
+    (:mod:`securefl.methods.clustering.game`)."""
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws. With
-    atoms: P(all of a party's atom mates collude), since sums determine at most an atom. Fixed clusters are
-    one assignment, which the party that starts the run can influence. With open task groups 1 if there are
-    enough colluders to fill a cluster: they name the party's group."""
+    atoms: P(all of a party's atom mates collude), since sums determine at most an atom. The party that starts
+    the run can influence fixed clusters, one assignment. With open task groups 1 if there are enough
+    colluders to fill a cluster: they name the party's group."""
     p_shares_fail: float
     """Upper bound on P(more than f of a given party's cluster mates collude in at least one opening), which
     shared noise does not cover, for any number of parties in a round; 0.0 without shared noise."""

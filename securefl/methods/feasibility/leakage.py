@@ -118,9 +118,9 @@ def _check_searchable(scenario: Scenario) -> None:
 def check_new_work(scenario: Scenario, samples: int) -> None:
     """Raise a ConfigError for new work that would repeat one update, in a run that must not expose any party.
 
-    The works of a round differ in the order of samples. If one batch holds all samples, all sums hold one
-    update, while the ledger counts one version for each. Privacy noise is drawn and accounted for in each
-    work. ``samples`` is the number of samples of a party, the smallest if several are known.
+    The works of a round differ in the order of samples only. In one batch of all samples, all sums hold one
+    update, while the ledger counts a version for each. (Privacy noise is drawn and accounted for in each
+    work.) ``samples`` is the number of samples of a party, the smallest if several are known.
     """
     if (
         clustering.works_of(scenario.clustering) == 1

@@ -62,8 +62,8 @@ def admit(
         survivors: the certified survivor set S.
         limits: of all parties with demands; empty if leakage is only reported.
         round_: the global round.
-        seed: determines the primes. Parties that influence assignment or survivors must not know it, unless
-            the result is ``certain``.
+        seed: determines the primes. Unless the result is ``certain``, parties that influence assignment or
+            survivors must not know it.
         new_work: True if each reclustering sums an update of its own.
     """
     every = range(len(assignment.clusters))
@@ -131,8 +131,8 @@ class _Book:
         """Return the crossings; unless the rank is certain, check modulo a second prime.
 
         All ``partitions`` reclusterings have the same total, so the rank is at most the number of sums less
-        ``partitions`` - 1. If the rank modulo the prime reaches that, searches for supports are proofs.
-        Otherwise an adversary may have searched for survivors that suit one prime, but hardly two.
+        ``partitions`` - 1. At that rank modulo the prime, searches for supports are proofs. Otherwise an
+        adversary may have searched for survivors that suit one prime, but hardly two.
         """
         found = crossings(ledger, self._limits)
         most = min(len(ledger.openings) - partitions + 1, len(ledger.parties))

@@ -1,7 +1,6 @@
 """Exposure to up to three unnamed colluders: the smallest support that contains each party.
 
 Colluders K expose party i exactly if some combination of the sums contains i and no party outside K and i.
-The searches cover all sets of up to four parties, by size.
 """
 
 from collections.abc import Mapping
@@ -53,12 +52,12 @@ class Coalitions:
 def coalitions(ledger: LeakageLedger, colluders: int = ALWAYS - 1) -> Coalitions:
     """Return the parties that any ``colluders`` other parties expose, by exhaustive search.
 
-    No party is missed, except with twice the doubt of the ledger. A false entry has probability below 1e-8
+    Parties are missed at most with twice the doubt of the ledger. A false entry has probability below 1e-8
     for 100 parties and 1e-3 for 1,000. Three colluders cost up to N^3 / 2 steps of some 0.5 microseconds,
     fewer up to N^2 / 2.
 
     Raises:
-        UsageError: more than 3 colluders. Name them instead (:meth:`LeakageLedger.without`), or use
+        UsageError: more than 3 colluders. Name them (:meth:`LeakageLedger.without`), or use
             :func:`securefl.methods.leakage.support.least_support` for a bound.
     """
     if not 0 <= colluders < ALWAYS:

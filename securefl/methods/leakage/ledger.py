@@ -1,10 +1,10 @@
 """Leakage ledger: the information of sums of one update version about single parties, a row for each sum.
 
-An opened sum is a row of zeros and ones over the parties, with ones for the certified survivors. A party is
-exposed if its unit vector is a linear combination of the rows: the same combination of the sums is its update
-(docs/leakage.md). Dropouts change rows: two sums that differ by one party expose it.
+A row has ones for the certified survivors. A party is exposed if its unit vector is a combination of the
+rows: the same combination of the sums is its update (docs/leakage.md). Two sums that differ by one dropout
+expose it.
 
-All results are computed modulo a prime, and are wrong with probability at most :attr:`LeakageLedger.doubt`.
+Results are computed modulo a prime, and are wrong with probability at most :attr:`LeakageLedger.doubt`.
 :mod:`securefl.methods.leakage.proofs` turns them into integers that any party can check.
 """
 
@@ -93,7 +93,7 @@ class LeakageLedger:
     def without(self, colluders: Collection[PartyId]) -> LeakageLedger:
         """Return the ledger as colluders and the server see it, without the known columns of colluders.
 
-        Openings keep their indices; an opening of colluders only becomes an empty row.
+        Openings keep their indices, even if empty.
 
         Raises:
             UsageError: a colluder is not a party of the ledger, or no other party is left.
@@ -164,7 +164,7 @@ def plan_ledgers(
         survivors: the global survivor set S.
         round_: the global round.
         prime: as in :class:`LeakageLedger`.
-        new_work: True if each reclustering sums an update of its own: one ledger for each, instead of one.
+        new_work: True for one ledger for each reclustering, which sums an update of its own.
 
     Raises:
         UsageError: no participants, or ``prime`` is not a prime of 61 bits.

@@ -1,9 +1,9 @@
 """Leverage of all parties at once, for equal noise: how close the sums come to each single update.
 
-Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space. It is 1 / h in one
-sum of h members, and 1 for an exposed party. Noise of variance s^2, added once by each party, hides an update
-like s^2 / leverage on an update opened alone. For unequal noise see
-:func:`securefl.methods.privacy.exposure.leverage`.
+Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space: 1 / h in one sum of
+h members, and 1 for an exposed party. Noise of variance s^2, added once by each party, hides an update like
+s^2 / leverage on an update opened alone. :func:`securefl.methods.privacy.exposure.leverage` is for unequal
+noise.
 """
 
 import math
@@ -34,8 +34,8 @@ def computable(ledger: LeakageLedger, colluders: int) -> bool:
 def leverages(ledger: LeakageLedger, colluders: int = 0) -> F64:
     """Return the leverage of each party, ``(N,)`` in [0, 1], with the worst set of ``colluders``.
 
-    Colluders know their own updates: their columns count as deleted. Parties in no sum have 0. Accurate to
-    about 1e-12; exposed parties have exactly 1.
+    Colluders know their own updates: their columns count as deleted. Parties in no sum have 0, exposed ones
+    exactly 1; others are accurate to about 1e-12.
 
     Raises:
         UsageError: more colluders than :func:`computable`.

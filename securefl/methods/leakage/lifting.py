@@ -1,7 +1,7 @@
 """Exact rational solutions of integer systems that are regular modulo a prime (Dixon 1982).
 
-One inverse modulo p gives the solution to more and more digits in base p. Fractions reconstructed from it are
-returned only if they solve the system over the integers.
+Fractions are reconstructed from the solution modulo powers of p, and returned only if they solve the system
+over the integers.
 """
 
 import math

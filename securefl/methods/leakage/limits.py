@@ -1,7 +1,7 @@
 """Limits of parties on all sums of one update, and the parties whose limits the sums cross.
 
 Every party evaluates this deterministic function of public data for every party before it releases shares
-(protocol.md, step 8). A check by the victim alone is not enough: others can open the sums without it.
+(protocol.md, step 8): others could open the sums without the victim.
 """
 
 from collections.abc import Mapping
@@ -54,12 +54,8 @@ class Crossing(NamedTuple):
 def crossings(ledger: LeakageLedger, limits: Mapping[PartyId, LeakageLimits]) -> tuple[Crossing, ...]:
     """Return the limits that are crossed once all sums of the ledger are open.
 
-    No crossing is missed, except with the doubt of the ledger. It takes much longer than the elimination only
-    for supports above 4 parties or if there is a crossing.
-
-    Args:
-        ledger: with all columns, of colluders too.
-        limits: of the parties with demands; other parties are not checked.
+    No crossing is missed, except with the doubt of the ledger. The search is slow only for supports above 4
+    parties or if there is a crossing. ``limits`` are of the parties with demands; others are not checked.
     """
     demands = {party: limits[party] for party in ledger.parties if party in limits}
     return tuple(sorted((*_on_groups(ledger, demands), *_on_leverage(ledger, demands))))

@@ -1,8 +1,8 @@
 """Arrays of integers modulo a prime of 61 bits: products, matrix products, inverses.
 
-A product of two residues has 122 bits and is built from parts of 31 bits. Floating point finds the quotient
-of each part to within one, so the remainder is exact in wrapping 64-bit integers. Matrix products run on
-doubles, on limbs of 21 bits, below 2^53: no result depends on rounding or its order.
+A product of two residues is built from parts of 31 bits. Floating point finds each quotient to within one, so
+the remainder is exact in wrapping 64-bit integers. Matrix products run on doubles, on limbs of 21 bits, below
+2^53: no result depends on rounding or its order.
 """
 
 import hashlib

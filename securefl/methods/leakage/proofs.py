@@ -1,7 +1,7 @@
 """Integer proofs that any party can check with additions: exposed parties, and unexposed ones.
 
 A combination of the sums that is a multiple of one unit vector exposes that party. Integers w_i with A w = 0
-are a witness: the updates x and x + w give the same sums, so no party with w_i != 0 is determined.
+are a witness: updates x and x + w give the same sums, so no party with w_i != 0 is determined.
 """
 
 import hashlib

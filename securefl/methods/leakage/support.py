@@ -1,14 +1,12 @@
 """Smallest support of a combination of the sums: the ledger's minimum distance.
 
-An adversary that knows all members but one of a support learns the last one's update. So all parties are safe
-against any f colluders, in groups of at least k, exactly if no support is below f + k (docs/leakage.md). The
-problem is hard in general: the search is exhaustive as far as affordable, and an upper bound beyond.
+All parties are safe against any f colluders, in groups of at least k, exactly if no support is below f + k
+(docs/leakage.md). The problem is hard in general: the search is exhaustive as far as affordable.
 
-Row i of the null space's basis modulo a prime is party i's point in a projective space. A combination of sums
-with support S exists exactly if the points of S have a dependency without a zero
-(:meth:`securefl.methods.leakage.echelon.Echelon.kernel_image`). A random projection to s dimensions keeps
-dependent points dependent, and s independent points independent except with a probability of about s / prime.
-So a search in the projection misses no support, and its results are checked.
+Row i of the null space's basis modulo a prime is party i's point in a projective space. S is the support of a
+combination exactly if the points of S have a dependency without a zero. A random projection to s dimensions
+keeps dependent points dependent. It keeps s independent points independent except with a probability of about
+s / prime. So a search in the projection misses no support, and its results are checked.
 """
 
 import math
@@ -115,8 +113,8 @@ class LeastSupport:
     parties: tuple[PartyId, ...]
     """Smallest support that was found."""
     at_least: int
-    """Lower bound on all supports, by exhaustive search, except with the doubt of the ledger. A proof if the
-    rank modulo the prime is that over the integers."""
+    """Lower bound on all supports, except with the doubt of the ledger; a proof if the rank modulo the prime
+    is that over the integers."""
     proof: proofs.Combination
     """Combination of the sums with this support, over the integers."""
 
@@ -156,10 +154,10 @@ def searchable(ledger: LeakageLedger, bound: int, budget: int = 1_000_000) -> bo
 
 
 def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | None:
-    """Return a smallest support of fewer than ``bound`` parties, or None.
+    """Return a smallest support of fewer than ``bound`` parties, or None, by exhaustive search.
 
-    An exhaustive search, right except with the doubt of the ledger. Parties opened only together with at
-    least ``bound`` - 1 others, as in atoms, cost no time.
+    It is right except with the doubt of the ledger. Parties opened only together with at least ``bound`` - 1
+    others cost no time.
     """
     columns = _unsheltered_columns(ledger, bound)
     for size in range(1, min(bound - 1, len(columns)) + 1):

@@ -1,12 +1,12 @@
 """Rounds with a party's masked input for which the party does not know which of their sums were opened.
 
-A sum opens with the shares of ``threshold`` members, with or without the party's own. So each cluster with
-the party's masked input is *unresolved* until all but a few members state that they released no shares, and
-never will (docs/protocol.md, "Rounds without a certificate").
+Other members' shares may open a sum with the party's input. So its cluster is *unresolved* until all but a
+few members state that they released no shares, and never will (docs/protocol.md, "Rounds without a
+certificate").
 
-A server that repeats a model gets equations in the same unknown updates, as from reclusterings; fresh batches
-only add noise (docs/leakage.md). So a party keeps its released sums by the model's digest, across rounds,
-restarts and runs, and judges a round's sums together with them.
+A server that repeats a model gets equations in the same updates, as from reclusterings (docs/leakage.md). So
+a party keeps its released sums by the model's digest, across rounds, restarts and runs, and judges a round's
+sums together with them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from securefl.methods.leakage.limits import Crossing, LeakageLimits
 REPEATED_LEVERAGE = 0.75
 """Largest leverage of a party once a model repeats, for any limit of its own.
 
-Sums reveal most of an update before they determine it. At leverage l the best estimate of its difference from
-the others has a relative error of sqrt(1 - l), 0.5 here, not counting fresh batches."""
+At leverage l the best estimate of its update's difference from the others has a relative error of sqrt(1 -
+l), 0.5 here, not counting fresh batches."""
 
 Given = Mapping[bytes, admission.Sums]
 """Sums that count as opened, each once, by digest of the model on which their updates were trained."""
@@ -96,8 +96,7 @@ def crossed_together(
         now: the sums of a round that may be opened.
         limits: of every party, in the sums or not.
         seed: determines the primes. Parties that influence the sums must not know it.
-        known: parties whose updates on a model may follow from sums of others; the sums are judged without
-            them.
+        known: by model, parties whose updates may follow from sums of others: sums are judged without them.
     """
     found: tuple[Crossing, ...] = ()
     for number, (model, added) in enumerate(sorted(repeated_sums(given, now, known).items())):
@@ -143,9 +142,7 @@ class UnresolvedRound:
         return _only(self.drawn, lambda row: party in row)
 
     def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, Given]:
-        """Add statements of these parties; return the round with its unresolved clusters, and the closed
-        ones.
-        """
+        """Add statements of these parties; return the round with its open clusters, and those closed now."""
         stated = self.stated.union(parties)
         closed = _only(self.drawn, lambda row: is_closed_by(row, stated, self.silent))
         left = _only(self.drawn, lambda row: not is_closed_by(row, stated, self.silent))
@@ -176,8 +173,7 @@ def unresolved_models(rounds: Iterable[UnresolvedRound], party: PartyId) -> froz
 def doubtful_members(rounds: Iterable[UnresolvedRound], party: PartyId) -> Mapping[bytes, frozenset[PartyId]]:
     """Return the members of other clusters that may have been opened, by model.
 
-    Their survivors are unknown, so no row represents such a sum. Assuming that the updates of all its members
-    are known covers each survivor set.
+    Their survivors are unknown: assuming that all members' updates are known covers each survivor set.
     """
     found: dict[bytes, frozenset[PartyId]] = {}
     for one in rounds:

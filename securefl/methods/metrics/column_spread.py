@@ -1,11 +1,11 @@
 """Standard deviation of a column from its moments, with its error, and the smallest one that is resolved.
 
-The variance is m - u^2, with the means u and m of values and their squares as shares of the range. Errors dm,
-du and dn of the words of both moments and of the n samples change it, to first order, by
+The variance is m - u^2, u and m the means of values and their squares as shares of the range. Errors dm, du
+and dn of the words of both moments and of the n samples change it, to first order, by
 
     (dm - 2 u du - (m - 2 u^2) dn) / n.
 
-Rounding is bounded by the sum of magnitudes. Noise is independent in each word, so variances add up.
+Rounding is bounded by the sum of magnitudes; variances of the independent noises add up.
 """
 
 import math

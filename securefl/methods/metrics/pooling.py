@@ -47,15 +47,12 @@ class Doubted:
 def measure(
     words: MetricWords, sums: Sequence[tuple[int, I64, int]], *, median: bool
 ) -> tuple[tuple[Measured, ...], tuple[Doubted, ...]]:
-    """Pool the metrics of a round.
+    """Return a round's numbers with samples, in the order of the scenario, and impossible sums.
 
     Args:
         words: of the run.
         sums: number, words i64 ``(w,)`` and members of each opened cluster.
         median: True if the value is the median over clusters.
-
-    Returns:
-        Numbers with samples, in the order of the scenario, and impossible sums.
     """
     read = [(cluster, words.read(total), members) for cluster, total, members in sums]
     doubts = [(cluster, words.doubt(values, members)) for cluster, values, members in read]
@@ -102,8 +99,7 @@ def _reach(values: F64, errors: F64) -> float:
     """Return how far the median moves if all values increase, or all decrease, by their errors.
 
     The median is monotone, so no errors of these magnitudes move it further. With independent Gaussian noise
-    its variance is at most the largest one of the values (Poincare's inequality: a median's gradient has a
-    length of at most 1).
+    its variance is at most the largest one of the values (Poincare's inequality: its gradient has length 1).
     """
     middle = np.median(values)
     return float(max(np.median(values + errors) - middle, middle - np.median(values - errors)))

@@ -1,17 +1,17 @@
 """Precision of the numbers of metrics: standard deviations by noise, and bounds of rounding.
 
-Noise is independent in each word of a sum. Its standard deviation s follows from its law and the number of
-members. A number f of words w has, to first order (delta method),
+Noise is independent in each word of a sum, of a standard deviation s that follows from its law and the number
+of members. A number f of words w has, to first order (delta method),
 
     deviation = s |grad f|_2,        rounding <= r |grad f|_1,
 
-with r the largest rounding error of a word. Gradients are taken at the words with noise, which makes
-deviations larger. Where that is not enough, a bound replaces them:
+with r the largest rounding error of a word, and gradients at the words with noise, which makes deviations
+larger. Where that is not enough, a bound replaces them:
 
 - a ratio whose denominator is below 4 of its own deviations may be anything in the number's range;
 - a root of a mean near 0 is off by at most the root of the mean's error;
 - a quantile is off by its largest shift when the cumulated counts move by 1, 2 and 3 of their deviations,
-  over 1, 2 and 3, because of gaps of the values;
+  over 1, 2 and 3 (gaps of the values);
 - the lowest and the highest bin with samples are off by the rest of the range beyond them.
 """
 

@@ -1,7 +1,7 @@
 """Arrays of a model that the server averages, with any optimiser: buffers and control variates.
 
-A momentum step overshoots, and an adaptive step has no scale: a running variance could end below 0, and a
-mean of gradients would be no mean. A robust rule or noise may also make a variance negative.
+After a momentum or an adaptive step a running variance could be below 0, and a mean of gradients would be no
+mean. A robust rule or noise may also make a variance negative.
 """
 
 from __future__ import annotations
