@@ -1,7 +1,7 @@
 """Adaptive server: the best strategy to place one party among its colluders, and its probability (ADR 0034).
 
-A curious server is passive: the draw of clusters decides. An active server chooses the announced parties,
-voids draws at no cost, and drops honest inputs once it knows the clusters, as long as survivors of all
+A curious server is passive: the draw of clusters decides. An active server chooses the announced parties and
+voids draws at no cost. Once it knows the clusters, it drops honest inputs, as long as survivors of all
 clusters are a quorum. A party is alone if ``min_survivors`` - 1 of its cluster mates collude and all honest
 ones can be dropped. As many colluding mates as the threshold need no dropouts: their shares open its masked
 vector.
@@ -40,9 +40,8 @@ class Best:
     present: int
     """Number of announced parties; 0 if the server gains nothing."""
     in_run: float
-    """Probability of at least one success in all its draws, treated as independent. The reclusterings of a
-    draw share its participants, so this is a bound if R > 1 and participants are drawn, and exact
-    otherwise."""
+    """Probability of a success in some draw, treated as independent. The reclusterings of a draw share its
+    participants, so this is a bound if R > 1 and participants are drawn, else exact."""
 
 
 _NOTHING = Best(0.0, 0, 0.0)
@@ -83,9 +82,9 @@ class Game:
     def alone(self, min_survivors: int, threshold: int | None = None) -> Best:
         """Return the best strategy to leave a given party alone among colluders in an opened sum.
 
-        The probability covers the party's place: not drawn, or in a cluster of each size. An input dropped in
-        one reclustering is dropped in all, so this is a bound if R > 1 and the server drops two members of a
-        cluster. ``threshold`` None means that shares of single members open nothing.
+        The probability covers the party's place: not drawn, or in a cluster of each size. A dropped input is
+        dropped in all reclusterings, so this is a bound if R > 1 and the server drops two members.
+        ``threshold`` None means that shares of single members open nothing.
         """
 
         def least(size: int, drawn: int) -> int:
@@ -100,8 +99,8 @@ class Game:
     def exceeds(self, f: int, fewest: int | None = None) -> Best:
         """Return the best strategy to place a given party with more than ``f`` colluding mates.
 
-        It holds for any absences with at least ``fewest`` parties present in every round; default: the number
-        that certifies one.
+        It holds for any absences down to ``fewest`` parties in every round; default: the number that
+        certifies one.
         """
         return self._best(
             lambda _size, _drawn: f + 1,

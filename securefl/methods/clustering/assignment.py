@@ -51,14 +51,9 @@ class Assignment:
 def draw_assignment(
     seed: bytes, present: Iterable[PartyId], wanted: int, size: int, reclusterings: int
 ) -> Assignment:
-    """Draw participants and clusters from the certified seed.
+    """Draw participants and clusters from the certified seed, 32 bytes.
 
-    Args:
-        seed: 32 bytes.
-        present: parties that revealed a nonce.
-        wanted: number of participants.
-        size: smallest cluster size m.
-        reclusterings: R.
+    ``present`` parties revealed a nonce, ``wanted`` take part in clusters of at least ``size`` members.
     """
     everyone = sorted(present)
     chosen = shuffle(everyone, seed, "participants")[:wanted]

@@ -51,7 +51,7 @@ def committee_size(scenario: Scenario) -> int:
 def committee_failure(scenario: Scenario) -> float:
     """Return the probability that colluders are a quorum of some committee of a run, redraws included.
 
-    It assumes the presence that is best for the server: as few parties as a round needs, with all colluders.
+    For the presence that is best for the server: as few parties as a round needs, with all colluders.
     """
     sums, size = scenario.secure_sum, committee_size(scenario)
     if sums.verification == "all":

@@ -54,11 +54,7 @@ class KeptAtoms:
 
     @classmethod
     def of_labels(cls, labels: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
-        """Return the atoms that labels describe.
-
-        Raises:
-            ValueError: they do not fit this roster, or are not in the form of :meth:`labels`.
-        """
+        """Return the atoms that labels describe; labels not as from :meth:`labels` are a ValueError."""
         names = sorted(roster)
         if not labels:
             return cls()
@@ -104,11 +100,7 @@ def is_founded(atom_seed: bytes) -> bool:
 
 
 def kept_in(atom_seed: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
-    """Return the kept atoms in a seed that has formed atoms, or in a statement.
-
-    Raises:
-        ValueError: its labels do not fit the roster.
-    """
+    """Return the kept atoms in a founding seed or a statement; a ValueError if they do not fit ``roster``."""
     start = SEED_BYTES if is_founded(atom_seed) else len(_STATED)
     return KeptAtoms.of_labels(atom_seed[start:], roster)
 

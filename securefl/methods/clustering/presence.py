@@ -7,7 +7,7 @@ from securefl.scenario import Scenario
 def fewest_participants(scenario: Scenario) -> int:
     """Return the smallest number of participants of a round: one cluster, and a certificate's signatures.
 
-    The latter keeps an active server from showing a party a round in which nearly all others collude.
+    The latter stop an active server from showing a party a round in which nearly all others collude.
     """
     size, sums = scenario.clustering.size, scenario.secure_sum
     return max(size, sizes.quorum_of(scenario.parties, sums.colluders)) if sums.server == "active" else size
@@ -16,8 +16,8 @@ def fewest_participants(scenario: Scenario) -> int:
 def fewest_present(scenario: Scenario) -> int:
     """Return the number of parties that must send a hello for a round, whether or not they are drawn.
 
-    If shared noise depends on chance, that is as many as for a certificate: with fewer honest parties, more
-    of a cluster collude.
+    If shared noise depends on chance, it is a certificate's: with fewer honest parties, more of a cluster
+    collude.
     """
     fewest = fewest_participants(scenario)
     if not sizes.rests_on_chance(scenario):
@@ -28,8 +28,7 @@ def fewest_present(scenario: Scenario) -> int:
 def wanted_of(scenario: Scenario, present: int) -> int:
     """Return the number of participants in a round with random clusters; 0 if there can be none.
 
-    It is the largest, up to the planned one, whose clusters stay within :func:`max_cluster_size`: fewer
-    parties make fewer and so larger clusters.
+    It is the largest, up to the planned one, whose clusters stay within :func:`max_cluster_size`.
     """
     if present < fewest_present(scenario):
         return 0

@@ -25,11 +25,6 @@ TABLES: Final = (
 
 
 def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:
-    """Yield the sentences of all tables.
-
-    Args:
-        scenario: a feasible one.
-        limits: those that :func:`securefl.methods.feasibility.limits.check` derived from it.
-    """
+    """Yield the sentences of all tables on a feasible scenario and its derived limits."""
     for table in TABLES:
         yield from table(scenario, limits)

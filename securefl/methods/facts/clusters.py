@@ -1,7 +1,4 @@
-"""Header sentences on ``[clustering]`` and ``[leakage]``: clusters, dropouts, atoms, joint sums.
-
-Sentences on ``[groups]``; :mod:`securefl.protocol.round` has those on the choices of parties.
-"""
+"""Header sentences on ``[clustering]``, ``[leakage]`` and ``[groups]``."""
 
 from collections.abc import Iterator
 

@@ -10,10 +10,7 @@ from securefl.scenario import Scenario, Weighting
 
 
 def check_aggregation(scenario: Scenario, clusters: int) -> None:
-    """Raise a ConfigError for a rule with too few clusters or too little tolerance, or without data it needs.
-
-    ``clusters`` is the planned number in each reclustering of a scenario with feasible clusters.
-    """
+    """Raise a ConfigError for a rule with too few clusters or too little tolerance, or without its data."""
     plan = scenario.aggregation
     tag = plan.rule.name
     plan.rule.check("aggregation.rule")

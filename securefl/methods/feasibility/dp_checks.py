@@ -35,8 +35,8 @@ def check_checks(scenario: Scenario) -> None:
 def evidence_of(scenario: Scenario) -> Literal["none", "uploads", "clusters", "presence"]:
     """Return the subject of evidence over rounds (:mod:`securefl.methods.privacy.checks.evidence`).
 
-    With changing clusters the bet of presence is evidence about parties, but only if the scenario assumes
-    Byzantine ones. Atoms keep cluster mates together.
+    Presence is evidence about parties only if the scenario assumes Byzantine ones, and clusters change; atoms
+    keep mates together.
     """
     if scenario.checks.kind != "corrected":
         return "none"

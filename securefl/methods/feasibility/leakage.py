@@ -1,7 +1,6 @@
 """Limits of ``[leakage]``: rejection of sums that parties would never release, or could not judge.
 
-The numbers alone show what is certain, or typical; the ledger decides for a draw
-(:mod:`securefl.protocol.round.shared.leakage`).
+Numbers show what is certain, or typical; the ledger decides for a draw.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Limits of ``[secure_sum]``: thresholds, survivors and colluders against the planned clusters.
 
-An error names the first contradiction and all changes that resolve it, so that no second error about these
-fields follows.
+An error names the first contradiction and changes that resolve it without a second one.
 """
 
 import math
@@ -42,20 +41,14 @@ class _Contradiction:
 
 
 def check_secure_sum(scenario: Scenario, sizes: tuple[int, ...]) -> None:
-    """Raise a ConfigError for thresholds, survivors and colluders that do not fit the planned clusters.
-
-    ``sizes`` are the planned members of each cluster. The remedy gives values that resolve the contradiction.
-    """
+    """Raise a ConfigError for thresholds, survivors and colluders that do not fit the cluster ``sizes``."""
     found = next(_contradictions(scenario, sizes), None)
     if found is not None:
         raise ConfigError(found.path, found.reason, remedy(scenario, found.path))
 
 
 def remedy(scenario: Scenario, path: str) -> str:
-    """Return the smallest changes that resolve a contradiction, as alternatives.
-
-    ``path`` is the field that the error names; it is not repeated.
-    """
+    """Return the smallest changes that resolve a contradiction at ``path``, as alternatives."""
     ways: list[str] = []
     for way in _ways(scenario):
         text = " and ".join(_changes(scenario, way, path))
@@ -266,10 +259,7 @@ def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
 
 
 def check_crypten(scenario: Scenario, smallest: int) -> None:
-    """Raise a ConfigError for settings that CrypTen sums do not support, or that need CrypTen sums.
-
-    ``smallest`` is the number of members of the smallest planned cluster. See docs/crypten.md.
-    """
+    """Raise a ConfigError for settings that CrypTen sums do not support (docs/crypten.md)."""
     sums = scenario.secure_sum
     if sums.kind != "crypten":
         if sums.kind == "plain":

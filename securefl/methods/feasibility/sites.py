@@ -19,10 +19,7 @@ def check_sites(scenario: Scenario) -> None:
 def check_site(scenario: Scenario, *, given: bool, apart: bool = False) -> None:
     """Raise a ConfigError for a model that sites train without a site, and for a site with another model.
 
-    Args:
-        scenario: of the run.
-        given: True if the caller named a site.
-        apart: True if the site gets its own process.
+    ``given`` is True if the caller named a site, ``apart`` if it gets its own process.
     """
     if apart and scenario.training.dp_sgd is not None:
         reason = "cannot be combined with privacy.unit = record: another process would have the records"

@@ -224,9 +224,8 @@ def _check_hidden(scenario: Scenario) -> None:
 def unheard(scenario: Scenario) -> float:
     """Return the expected share of updates in [0, 1] that no slot of hidden groups opens.
 
-    A member of a group of n among N parties needs f + k_anonymity - 1 of its m - 1 mates from the group,
-    which the draw of clusters makes hypergeometric. At f + k_anonymity = 2 and k equal groups that is about
-    (1 - 1 / k)^(m - 1).
+    A member of a group of n among N parties needs f + k_anonymity - 1 of its m - 1 mates from the group
+    (hypergeometric). At f + k_anonymity = 2 and k equal groups that is about (1 - 1 / k)^(m - 1).
     """
     sums, parties, mates = scenario.secure_sum, scenario.parties, scenario.clustering.size - 1
     needed = sums.colluders_per_cluster + sums.k_anonymity - 1
@@ -238,9 +237,9 @@ def unheard(scenario: Scenario) -> float:
 def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the sizes of the clusters whose sums an aggregation rule gets together.
 
-    These are all ``sizes``, or those of the smallest planned task group, since Byzantine parties choose
-    theirs. With hidden groups it has the average number of clusters with f + k_anonymity of its members,
-    rounded down.
+    These are all ``sizes``, or those of the smallest planned task group. With hidden groups it has the
+    average number of clusters with f + k_anonymity of its members, rounded down. Byzantine parties choose
+    their group, so one may have more of them than by chance.
     """
     if scenario.groups.count == 1:
         return sizes

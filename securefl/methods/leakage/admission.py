@@ -1,7 +1,6 @@
 """Admission of a round's reclusterings for opening (protocol.md, step 8), computed by each party alone.
 
-So the server cannot request more sums. A reclustering is opened with all its sums or not at all: every
-survivor is in equally many.
+A reclustering is opened with all its sums or not at all: every survivor is in equally many.
 """
 
 from collections import Counter
@@ -145,8 +144,8 @@ class _Book:
 def _harmless(sums: Sums, limits: Mapping[PartyId, LeakageLimits]) -> bool:
     """Return True if a check without algebra shows that all limits are kept.
 
-    Parties in exactly the same sums have equal coefficients in every combination. It contains all of them or
-    none, and their leverages are at most 1 over their number.
+    Parties in exactly the same sums have equal coefficients in every combination, so it contains all or none
+    of them, and leverages are at most 1 over their number.
     """
     if not limits:
         return True

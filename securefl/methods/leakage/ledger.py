@@ -28,7 +28,7 @@ from securefl.methods.leakage.echelon import Echelon
 class UpdateVersion(NamedTuple):
     """Updates that sums have in common: one global round, or one local work of it.
 
-    ``work`` counts reclusterings if each has new local work, and is 0 otherwise.
+    ``work`` counts reclusterings if each has new local work, else 0.
     """
 
     round: int
@@ -65,7 +65,7 @@ class LeakageLedger:
         """Return the ledger with one more sum, of the certified members ``survivors``.
 
         Raises:
-            UsageError: no members, or a member that is not a party of the ledger.
+            UsageError: no members, or one that is not a party of the ledger.
         """
         members = set(survivors)
         row = tuple(column for column, party in enumerate(self.parties) if party in members)

@@ -69,8 +69,7 @@ def _disjoint(ledger: LeakageLedger) -> bool:
 def _least_variances(variances: F64, helpers: I64, colluders: int) -> F64:
     """Return each party's remaining unit variance given the sums and the worst ``colluders`` other parties.
 
-    ``variances`` is the covariance of independent unit normals given the sums, I - P. Learning one more party
-    means conditioning on it.
+    ``variances``, I - P, is the covariance of unit normals given the sums; a known party conditions it.
     """
     least: F64 = variances.diagonal().copy()
     if not colluders:

@@ -25,10 +25,7 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Integer combination of sums.
-
-    ``factors`` has one entry per opening. ``value`` has one per party: the contents of the combined sums.
-    """
+    """Integer combination of sums: a factor per opening, and the contents of the combined sums per party."""
 
     factors: tuple[int, ...]
     value: tuple[int, ...]
@@ -70,7 +67,7 @@ class Decision:
 def decide(ledger: LeakageLedger) -> Decision:
     """Return the exposed parties, with proofs for exposed and unexposed ones.
 
-    Other primes are tried if the ledger's misleads; if several mislead (practically impossible), it is a
+    If the ledger's prime misleads, others are tried; several misleading ones (practically impossible) are a
     UsageError.
     """
     for attempt in range(_TRIES):
@@ -86,8 +83,8 @@ def decide(ledger: LeakageLedger) -> Decision:
 def find_witness(ledger: LeakageLedger) -> LinearWitness | None:
     """Return a witness that is nonzero for all unexposed parties, checked exactly.
 
-    A party's entry in a random combination of the null space vanishes with probability below 1/64 over N;
-    then another is tried. None if all parties are exposed, or the prime misleads.
+    Random combinations of the null space are tried (an entry vanishes with probability below 1 / (64 N)).
+    None if all parties are exposed, or the prime misleads.
     """
     whole = ledger.echelon.settled
     free, pivots = list(whole.free), list(whole.pivots)
@@ -118,8 +115,8 @@ def prove_exposed(
 ) -> dict[PartyId, Combination | None]:
     """Return for each exposed party a combination equal to a multiple of its unit vector, checked exactly.
 
-    The value is None if the exposure is a coincidence of the prime. ``parties`` are those to prove, default
-    all; an unexposed one is a UsageError.
+    None stands for a coincidence of the prime. ``parties`` are those to prove, default all; an unexposed one
+    is a UsageError.
     """
     wanted = sorted(ledger.exposed if parties is None else parties)
     if not ledger.exposed.issuperset(wanted):

@@ -78,7 +78,7 @@ def lines(places: I64, prime: int) -> Iterator[tuple[int, list[int]]]:
 def dependent_set(points: I64, prime: int) -> tuple[int, ...] | None:
     """Return the first d of the points ``(n, d)`` that are dependent, provided that no d - 1 of them are.
 
-    Costs about C(n, d - 1) steps of some 0.5 microseconds. Raises UnluckyError as :func:`affine` does.
+    Costs about C(n, d - 1) steps of some 0.5 microseconds. Raises as :func:`affine` does.
     """
     count, dimensions = points.shape
     if dimensions == 1:
@@ -170,8 +170,7 @@ def support_below(ledger: LeakageLedger, bound: int) -> tuple[PartyId, ...] | No
 def _unsheltered_columns(ledger: LeakageLedger, bound: int) -> list[int]:
     """Return the nonempty columns that fewer than ``bound`` columns are equal to.
 
-    Vectors of the row space have equal entries in equal columns, so a smaller support contains no other
-    columns.
+    Combinations have equal entries in equal columns, so a smaller support contains no other columns.
     """
     sums: dict[int, list[int]] = {}
     for number, row in enumerate(ledger.openings):

@@ -70,7 +70,7 @@ def join_releases(given: Given, more: Given) -> Given:
 def repeated_sums(
     given: Given, now: Given, known: Mapping[bytes, frozenset[PartyId]] = NOBODY_KNOWN
 ) -> Given:
-    """Return the sums that ``now`` adds on models of earlier sums (``given``) or of ``known`` updates."""
+    """Return the sums that ``now`` adds on models that are in ``given`` or in ``known``."""
     return {
         model: added
         for model, sums in now.items()

@@ -12,8 +12,8 @@ from securefl.methods.metrics.metric_encoding import MetricWords, parts_of, unit
 
 QUARTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 OF_COLUMN = ("count", "missing", "mean", "std", "low", *QUARTILES, "high")
-"""Numbers of a column, by suffix: samples with and without a value, moments, and from its bins the ends of
-nonempty ones and the quartiles, linear within a bin. An unresolved standard deviation is 0."""
+"""Numbers of a column, by suffix: samples with and without a value, moments, ends of nonempty bins, and
+quartiles, linear within a bin. An unresolved standard deviation is 0."""
 
 
 def names_of(evaluation: scenario.SiteEvaluation) -> dict[str, bool]:
@@ -45,7 +45,7 @@ def numbers_of(words: MetricWords, read: F64) -> Mapping[str, float]:
 
 
 def bounds_of(evaluation: scenario.SiteEvaluation, parties: int) -> dict[str, tuple[float, float]]:
-    """Return the smallest and the largest value of each number, by name; sums and counts cover all parties."""
+    """Return the smallest and largest value of each number, by name; of sums and counts for all parties."""
     found = dict[str, tuple[float, float]]()
     for metric in evaluation.metrics:
         for name in names_of_metric(metric):
@@ -158,12 +158,10 @@ def cumulate(counts: F64) -> F64:
 
 
 def value_at(metric: scenario.Metric, ends: F64, samples: float) -> float:
-    """Return the value below which ``samples`` samples lie, linear within its bin.
+    """Return the value of a metric below which ``samples`` samples lie, linear within its bin.
 
-    Args:
-        metric: the bins divide its range.
-        ends: of :func:`cumulate`.
-        samples: at most 0, or more than all of them, gives an end of the range.
+    ``ends`` are those of :func:`cumulate`. ``samples`` of at most 0, or more than all, give an end of the
+    range.
     """
     if samples <= 0:
         return metric.lower

@@ -81,10 +81,7 @@ def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, An
 
 
 def beyond_range(evaluation: SiteEvaluation, values: Mapping[str, float]) -> Iterator[str]:
-    """Yield a line for each number of a site that is clipped to its range.
-
-    ``values`` are by name; tables and undeclared numbers are ignored.
-    """
+    """Yield a line for each number of a site that is clipped to its range; tables are ignored."""
     for one in evaluation.metrics:
         value = values.get(one.name)
         if value is not None and one.kind in {"mean", "sum"} and not one.lower <= value <= one.upper:
@@ -191,9 +188,7 @@ class MetricWords:
 def metric_words(scenario: Scenario, ring_bits: int) -> MetricWords | None:
     """Return the words of a scenario's metrics; None if it declares none.
 
-    Args:
-        scenario: settled, if it has privacy.
-        ring_bits: of the ring of the sums.
+    A scenario with privacy is settled. ``ring_bits`` is the size of the sums' ring.
 
     Raises:
         ConfigError: no unit is fine enough for a noise law and coarse enough that no sum wraps.

@@ -56,13 +56,9 @@ class _Words(NamedTuple):
 def precisions_of(
     words: MetricWords, read: F64, members: int, numbers: Mapping[str, float]
 ) -> dict[str, Precision]:
-    """Return the precision of each of ``numbers``.
+    """Return the precision of each of ``numbers``, the result of :func:`derived.numbers_of`.
 
-    Args:
-        words: of the run.
-        read: a sum of words in samples, f64 ``(w,)``.
-        members: of the sum.
-        numbers: result of :func:`securefl.methods.metrics.derived.numbers_of`.
+    ``read`` is a sum of the words of ``members`` parties in samples, f64 ``(w,)``.
     """
     each = _Words(words.deviation(members), words.rounding(members))
     bounds = derived.bounds_of(words.evaluation, words.parties)

@@ -25,7 +25,7 @@ _FINEST = 2.0**-20
 _DOUBTFUL = 2.0**-9
 """Grid interval from which on a finite epsilon never becomes infinite."""
 _MOST_POINTS = 2.0**17
-"""Most grid points for the losses of one step: about 2 s. Sampling rates below about 10^-4 reach it."""
+"""Most grid points for the losses of one step, about 2 s; reached at sampling rates below about 10^-4."""
 _PER_EPSILON = 500
 """Smallest number of grid intervals per epsilon."""
 _SETTLED = 2e-3
@@ -68,17 +68,14 @@ def epsilon(
 
 
 def settled_grid(events: Iterable[ReleaseEvent], delta: float) -> float:
-    """Return the discretisation interval at which :func:`epsilon` by ``pld`` settled: a power of 2.
-
-    Raises errors as :func:`epsilon` does.
-    """
+    """Return the grid interval, a power of 2, at which :func:`epsilon` by ``pld`` settled (same errors)."""
     return _by_pld(*_kinds(events, delta))[1]
 
 
 def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -> float:
     """Return :func:`epsilon` by ``pld`` on a fixed grid, on which less noise never costs less. Not cached.
 
-    ``grid`` is the discretisation interval; a coarser one gives more. Raises errors as :func:`epsilon` does.
+    ``grid`` is the discretisation interval; a coarser one gives more. Errors are those of :func:`epsilon`.
     """
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
@@ -86,10 +83,7 @@ def epsilon_on_grid(events: Iterable[ReleaseEvent], delta: float, grid: float) -
 
 
 def quick_epsilon(events: Iterable[ReleaseEvent], delta: float) -> float:
-    """Return :func:`epsilon` by ``rdp`` at integer orders: never smaller, in about 10 ms. Not cached.
-
-    Raises errors as :func:`epsilon` does.
-    """
+    """Return :func:`epsilon` (same errors) by ``rdp`` at integer orders: never smaller, in about 10 ms."""
     steps, slack, left = _kinds(events, delta)
     need_dp_accounting()
     return _with_slack(composition.divergences(steps, composition.INTEGER_ORDERS), left, slack)
@@ -107,7 +101,7 @@ def refusal(event: ReleaseEvent) -> str:
 
 
 def check_one_kind(events: Iterable[ReleaseEvent]) -> None:
-    """Check that events can be composed; raise a UsageError for mixed units or relations, or a refusal."""
+    """Raise a UsageError if the events mix units or relations, or one has no accounting."""
     kinds = {(event.unit, event.relation) for event in events}
     if len(kinds) > 1:
         raise UsageError(f"events must have one privacy unit and one relation, found {sorted(kinds)}")

@@ -61,8 +61,8 @@ def _around(
 def _narrow(over: Callable[[float], float], bracket: _Bracket, tolerance: float) -> _Bracket:
     """Return a bracket with ``high`` <= ``low`` (1 + ``tolerance``).
 
-    Uses false position, with bisection every third time. Guesses are moved by almost half the tolerance to
-    alternating sides, so that the next guess closes the bracket.
+    Uses false position, with bisection every third time. Guesses are moved to alternating sides by almost
+    half the tolerance, so that the next one closes the bracket.
     """
     low, over_low, high, over_high = bracket
     side, turn = 1.0, 0
@@ -171,7 +171,7 @@ class _Search:
         return (replace(self.event, noise_multiplier=sigma),)
 
     def start(self) -> float:
-        """Return the root by integer Renyi orders, in about 10 ms; a ConfigError if it is out of range."""
+        """Return the root by integer Renyi orders, in about 10 ms; raise a ConfigError out of range."""
 
         def spent(one: tuple[ReleaseEvent]) -> float:
             return quick_epsilon(one, self.delta)

@@ -104,8 +104,7 @@ class ComponentPlan:
 
     target: float
     planned: int
-    """Members of the largest planned cluster. A cluster that grows, because parties are absent, has more
-    noise."""
+    """Members of the largest planned cluster; if absences make a cluster larger, it has more noise."""
     colluders: int
     """f: largest number of members that collude or add no noise."""
     share_std: float
@@ -141,9 +140,8 @@ def plan_components(
 ) -> ComponentPlan:
     """Divide noise into components of every member.
 
-    ``planned`` is the number of members of the largest planned cluster, at least ``min_survivors``. Other
-    arguments and errors are as for :func:`plan_shares`; a ConfigError means that no survivor's noise would be
-    secret.
+    ``planned`` is the size of the largest planned cluster, at least ``min_survivors``. Other arguments and
+    errors are as for :func:`plan_shares`; a ConfigError means that no survivor's noise would be secret.
     """
     if not (math.isfinite(target) and target > 0):
         raise UsageError(f"target, a standard deviation, must be finite and positive, found {target}")

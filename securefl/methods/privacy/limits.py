@@ -29,7 +29,7 @@ def noise_of(scenario: Scenario) -> int:
 
 
 def components_of(scenario: Scenario) -> int:
-    """Return the number of dropouts for which a party adds removable noise; 0 without dropout-exact noise."""
+    """Return the number of dropouts for which a party adds removable noise (dropout-exact), else 0."""
     if scenario.privacy.unit == "none" or scenario.privacy.placement != "dropout-exact":
         return 0
     return planned_of(scenario) - scenario.secure_sum.min_survivors
@@ -46,11 +46,7 @@ def forgoes_privacy(behaviour: Behaviour) -> bool:
 
 
 def check_privacy(scenario: Scenario) -> None:
-    """Check that privacy settings agree with each other and with the rest of the scenario.
-
-    Raises:
-        ConfigError: with the field to change, the reason and the remedy.
-    """
+    """Raise a ConfigError if privacy settings contradict each other or the rest of the scenario."""
     if scenario.training.dp_sgd is not None:
         _check_dp_sgd(scenario, scenario.training.dp_sgd)
     _check_clip(scenario)

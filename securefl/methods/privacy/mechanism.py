@@ -37,8 +37,8 @@ class Mechanism:
 
     unit: release.Unit
     rounding: BoundedRounding
-    """Rounding whose ``sensitivity``, steps, bounds the change of a sum by one unit. Record level: a bound
-    only; updates are rounded without a condition."""
+    """Rounding whose ``sensitivity``, steps, bounds the change of a sum by one unit. At record level updates
+    are rounded without its condition."""
     shares: SharePlan | ComponentPlan
     table: NoiseTable
     """Table of one party's noise, without removable components."""
@@ -168,7 +168,7 @@ def plain_release(scenario: Scenario) -> release.ReleaseEvent:
 
 
 def shares_of(scenario: Scenario, rounding: BoundedRounding) -> SharePlan | ComponentPlan:
-    """Return each party's share of the noise; a scenario without a multiplier is a UsageError."""
+    """Return each party's share of the noise; raise a UsageError without a multiplier."""
     privacy, sums = scenario.privacy, scenario.secure_sum
     if privacy.multiplier is None:
         raise UsageError(

@@ -88,10 +88,7 @@ def norm_test(norm: int, projections: int, failure: float) -> NormTest:
 
 
 def acceptance_bound(relative: float, projections: int) -> float:
-    """Return a bound on P(a vector with T / (n |x|^2) = ``relative`` passes), for *every* vector.
-
-    At least 2^-n, which vectors that wrap can reach.
-    """
+    """Return a bound >= 2^-n on P(a vector with T / (n |x|^2) = ``relative`` passes), for *every* vector."""
     best = 0.0
     for step in range(1, 801):
         h = step / 100

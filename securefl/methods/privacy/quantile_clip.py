@@ -29,7 +29,7 @@ FINEST = 30
 WORDS = 1
 """Number of words that one party adds."""
 TIMES = 3.0
-"""Default ratio of the noise of bits to the multiplier of updates: bits then cost 1.4 % of the multiplier."""
+"""Default ratio of the noise of bits to the multiplier of updates, which bits then lower by 1.4 %."""
 BELIEVED = 6
 """Standard deviations of noise that an honest sum of bits exceeds with probability at most 1e-9 a side."""
 
@@ -90,11 +90,7 @@ class ClipWords:
 
 @functools.lru_cache(maxsize=16)
 def clip_words(scenario: Scenario, ring_bits: int) -> ClipWords | None:
-    """Return the words of a scenario's quantile clipping; None without.
-
-    Args:
-        scenario: settled.
-        ring_bits: of the ring of the sums.
+    """Return the words of a settled scenario's quantile clipping, in a ring of ``ring_bits``; None without.
 
     Raises:
         ConfigError: no K fits the ring and has noise tables.
@@ -171,7 +167,7 @@ def exactly_exp(exponent: float) -> float:
     """Return ``exp(exponent)``, the same bits on every machine; ``math.exp`` depends on the C library.
 
     A Taylor sum of ``exponent / 2^k`` in a fixed order, squared k times. Relative error below 1e-12;
-    exponents are cut to 100 in magnitude.
+    abs(exponent) is cut to 100.
     """
     if not math.isfinite(exponent) or abs(exponent) > 100.0:
         exponent = math.copysign(100.0, exponent)

@@ -14,9 +14,9 @@ Unit = Literal["record", "party"]
 Relation = Literal["add-remove", "replace-one"]
 """Neighbouring data sets: one has a unit more, or one unit is replaced."""
 Sampler = Literal["poisson", "fixed-size", "shuffle", "none"]
-"""Sampling of a step's batch. Poisson: each record independently. Fixed-size: a uniform subset, drawn afresh
-for each step. Shuffle: epochs in random order, starting with the event; no amplification is claimed. None:
-all records."""
+"""Sampling of a step's batch. Poisson: each record independently. Fixed-size: a uniform subset, afresh for
+each step. Shuffle: epochs in random order, starting with the event, without amplification. None: all
+records."""
 Mechanism = Literal["gaussian", "skellam", "discrete-gaussian"]
 
 OTHER: dict[Relation, Relation] = {"add-remove": "replace-one", "replace-one": "add-remove"}
@@ -25,11 +25,7 @@ SENSITIVITY: dict[Relation, int] = {"add-remove": 1, "replace-one": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEvent:
-    """``steps`` releases of one kind by one party.
-
-    Raises:
-        UsageError: values out of range or inconsistent.
-    """
+    """``steps`` releases of one kind by one party; inconsistent values raise a UsageError."""
 
     noise_multiplier: float
     """Standard deviation of the noise that this party adds to its own upload, over the largest norm of a
@@ -45,8 +41,8 @@ class ReleaseEvent:
     batch: int = 1
     """Expected number of sampled units per step, at most ``records``."""
     denominator: int | Literal["drawn"] = 1
-    """Denominator of noisy sums: fixed beforehand (1: released as they are), or the number of drawn units.
-    The latter is private under most samplers and then has no accounting."""
+    """Denominator of noisy sums: fixed beforehand (1: released as they are), or the drawn number of units,
+    which is private under most samplers and then has no accounting."""
     survivors: tuple[int, ...] = (1,)
     """For each opening of one update, h >= 1: members whose noise the adversary does not know; (1,) for local
     noise."""
@@ -58,8 +54,8 @@ class ReleaseEvent:
     delta_slack: float = 0.0
     """Statistical distance of the sampled noise from the law in the proof, summed over all steps."""
     delta_lost: float = 0.0
-    """Probability that some step violates an assumption of the proof (rounding beyond its bound), summed over
-    all steps; it is subtracted from delta."""
+    """Probability that some step violates an assumption of the proof (as rounding beyond its bound), summed
+    over all steps; subtracted from delta."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0 and self.steps >= 1):
@@ -108,11 +104,7 @@ class ReleaseEvent:
         return self.batch / self.records
 
     def times(self, count: int) -> ReleaseEvent:
-        """Return ``count`` times these steps as one event.
-
-        Raises:
-            UsageError: ``count`` below 1, or so large that no delta remains.
-        """
+        """Return ``count`` times these steps as one event; a UsageError below 1, or if no delta remains."""
         return replace(
             self,
             steps=count * self.steps,

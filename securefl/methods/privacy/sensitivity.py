@@ -24,8 +24,8 @@ from securefl.methods.privacy.rounding import DEFAULT_BETA, MAX_LENGTH, BoundedR
 from securefl.scenario import Scenario
 
 LOST_SHARE = 1e-3
-"""Share of delta for rounding beyond the bound and for oversized batches over the whole run (record level),
-half of it each."""
+"""Share of delta, over a whole run at record level: half for rounding beyond the bound, half for oversized
+batches."""
 
 OVERFULL = 2.0**-64
 """Probability that a batch has more records than slots."""
@@ -42,10 +42,7 @@ def planned_releases(scenario: Scenario) -> int:
 def rounding_of(scenario: Scenario, length: int, scale_bits: int | None = None) -> BoundedRounding | None:
     """Return the bound on the contribution of one unit; None if such vectors are longer than 2^30 steps.
 
-    Args:
-        scenario: with a unit, and with a numeric delta.
-        length: d.
-        scale_bits: default: the scenario's.
+    The scenario has a unit and a numeric delta; ``length`` is d. ``scale_bits`` defaults to the scenario's.
     """
     bits = scenario.encoding.scale_bits if scale_bits is None else scale_bits
     beta = DEFAULT_BETA
@@ -83,8 +80,7 @@ def _differences(scenario: Scenario) -> int:
 def signal_of(scenario: Scenario, rounding: BoundedRounding) -> float:
     """Return a bound on the L2 norm of one honest party's upload before the noise, steps.
 
-    At record level, for its largest batch: Poisson sampling or rounding exceeds the bound with probability at
-    most 2e-9 each time.
+    At record level, of its largest batch: exceeded with probability at most 2e-9 each time.
     """
     privacy, dp, batch = scenario.privacy, scenario.training.dp_sgd, scenario.training.batch_size
     if privacy.unit == "party" or dp is None:
@@ -109,10 +105,9 @@ def _most_drawn(batch: int, beta: float) -> int:
 
 
 def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int:
-    """Return the number of slots of a batch of expected size ``batch``.
+    """Return the number of slots of a batch of expected size ``batch``, among which examples draw their rows.
 
-    Its examples draw their rows among the slots. In a larger batch (probability at most :data:`OVERFULL`) the
-    law of the rows would depend on the presence of one record.
+    In a larger batch (probability at most :data:`OVERFULL`) the law of the rows would depend on one record.
     """
     return batch if sampler == "fixed-size" else _most_drawn(batch, OVERFULL)
 

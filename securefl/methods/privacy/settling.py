@@ -25,8 +25,8 @@ from securefl.methods.privacy.table import WORST_ERROR, added_delta
 from securefl.scenario import Scenario
 
 RESERVE = 2.0**-50
-"""Distance of a draw from its law assumed if its cost is negligible. Tables are far closer; changing the
-value would change the multipliers of settled scenarios."""
+"""Assumed distance of a draw from its law if its cost is negligible. Tables are far closer; another value
+would change the multipliers of settled scenarios."""
 
 SHARE = 100
 """Inverse of the largest part of delta for the distance of all draws."""

@@ -28,7 +28,7 @@ def describe_epsilon(epsilon: float, event: release.ReleaseEvent, delta: float) 
 class Guarantee:
     """(epsilon, delta)-differential privacy of all releases of a party, under stated assumptions.
 
-    ``epsilon`` (by privacy loss distributions) and ``epsilon_rdp`` bound the same value; quote ``epsilon``.
+    ``epsilon`` (by PLD) and ``epsilon_rdp`` bound the same value; quote ``epsilon``.
     """
 
     epsilon: float
@@ -72,11 +72,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All release events of one party.
-
-    In a run all events of a party are alike and known in advance (docs/adr/0017), so a party only compares
-    their number before a release.
-    """
+    """All release events of one party; in a run they are alike and known in advance (docs/adr/0017)."""
 
     unit: release.Unit
     relation: release.Relation
@@ -85,11 +81,7 @@ class Ledger:
     events: tuple[release.ReleaseEvent, ...] = ()
 
     def epsilon(self, accountant: Accountant = "pld") -> float:
-        """Return the epsilon spent so far, at the ledger's delta.
-
-        Raises:
-            ConfigError: dp_accounting is missing.
-        """
+        """Return the epsilon spent so far; raise a ConfigError if dp_accounting is missing."""
         return epsilon(self.events, self.delta, accountant)
 
     def guarantee(self, *, colluders: int | None = None, failure: float = 0.0) -> Guarantee:
@@ -119,9 +111,9 @@ _GROWTH = 1.03
 
 
 class Spending:
-    """Epsilon spent by one party that releases repeatedly, for up to ``most`` planned releases.
+    """Epsilon spent by one party that releases up to ``most`` times.
 
-    All numbers share the discretisation that is fine enough for ``most`` releases, so another number costs
+    All numbers share the grid that is fine enough for ``most`` releases, so another number costs
     milliseconds. A coarse grid only adds to epsilon.
 
     Raises:

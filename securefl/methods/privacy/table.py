@@ -85,8 +85,7 @@ class NoiseTable:
     def from_key(self, key: bytes, size: int) -> I64:
         """Return the draws of a 32-byte key, i64 ``(size,)``, steps.
 
-        An AES-256-CTR stream under the key gives ``size`` words; one under a derived key gives the further
-        bits.
+        An AES-256-CTR stream under the key gives the words; one under a derived key gives the further bits.
 
         Raises:
             UsageError: a negative size, or an invalid key.
@@ -125,9 +124,8 @@ class NoiseTable:
         return draws
 
     def _look_up(self, words: U64, out: I64) -> I64:
-        """Write magnitudes by the first bits to ``out``, and return the indices of undecided draws.
-
-        For those, ``out`` holds the upper end.
+        """Write magnitudes by the first bits to ``out``; return indices of undecided draws (set to the upper
+        end).
         """
         # Every index is in range; numpy does not copy in this mode.
         magnitudes = self._settled.take((words >> np.uint64(64 - _SLOT_BITS)).view(np.int64), mode="wrap")
@@ -147,12 +145,12 @@ class NoiseTable:
 
 
 def noise_table(law: laws.NoiseLaw, std: float, path: str = "privacy.noise") -> NoiseTable:
-    """Return the table of a law, from a small cache.
+    """Return the table of a law, from a small cache; errors name the scenario field ``path``.
 
     Args:
         law: ``skellam`` (closed under addition) or ``discrete-gaussian``.
         std: standard deviation s in steps, 4 <= s <= 4096, else a ConfigError.
-        path: scenario field that errors name.
+        path: field.
     """
     if not MIN_STD <= std <= MAX_STD:
         finer = "use a finer scale or more noise" if std < MIN_STD else "use a coarser scale or less noise"
@@ -212,8 +210,8 @@ DELTA_SHARE = 100
 def summed_distance(table: NoiseTable, draws: int) -> Fraction:
     """Return an upper bound on the statistical distance of ``draws`` independent draws from the true law.
 
-    Distances add up. ``draws``, at least 0, counts all draws of the guarantee: coordinates x releases x
-    parties whose noise in a sum counts.
+    ``draws``, at least 0, are all of the guarantee: coordinates x releases x parties whose noise in a sum
+    counts.
     """
     if draws < 0:
         raise UsageError(f"draws must be at least 0, found {draws}")

@@ -23,7 +23,7 @@ VARIANCE = "running_var"
 
 
 def prepare_arrays(arrays: Mapping[str, npt.NDArray[np.floating]]) -> dict[str, npt.NDArray[np.floating]]:
-    """Return a model's arrays as a site loads them and a file stores them: no variance is below 0.
+    """Return a model's arrays without variances below 0, as sites load and files store them.
 
     Arrays that need no change are not copied.
     """
@@ -43,7 +43,7 @@ class AveragedState:
     def of(cls, sizes: Iterable[tuple[str, int]], patterns: Sequence[str]) -> AveragedState:
         """Return the state of a model with arrays of these names and sizes, in the order of the vector.
 
-        ``patterns`` are of the names of averaged arrays.
+        Names of averaged arrays match a pattern.
         """
         averaged, variances, start = list[tuple[int, int]](), list[tuple[int, int]](), 0
         for name, size in sizes:

@@ -66,7 +66,7 @@ def past_update(optimiser: scenario.ServerOptimiser, moments: F64, averaged: Boo
     """Return the optimiser's mean of past aggregates, f64 ``(d,)``: the reference of rules with a memory.
 
     ``moments`` are f64 ``(s, d)``. ``averaged`` coordinates have the last aggregate. Raises as
-    :func:`server_step` does.
+    :func:`server_step`.
     """
     if averaged is not None and averaged.any():
         whole, acts = np.zeros(moments.shape[1]), ~averaged

@@ -127,8 +127,8 @@ def _quantile(null: Null, dim: int, signal: int, alpha: float, *, upper: bool) -
 def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: float = 0.0) -> float:
     """Return the probability that the noise floor at level ``alpha`` rejects a sum of ``dim`` coordinates.
 
-    Each coordinate lacks a variance of ``missing``, steps^2, from 0 to all that is agreed. ``signal`` is the
-    L2 norm of all members' signals together, steps.
+    Each coordinate lacks a variance of ``missing``, steps^2, up to the agreed one. ``signal`` is the L2 norm
+    of all members' signals together, steps.
     """
     threshold, left = least_energy(null, dim, alpha), null.variance - missing
     if not left > 0:
@@ -139,8 +139,7 @@ def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: floa
 def hidden_by(null: Null, dim: int, alpha: float, missing: float, power: float) -> float | None:
     """Return the largest signal, L2 norm in steps, with which the noise floor rejects with this ``power``.
 
-    Exact to a thousandth of the allowance, which bounds it. None if even a sum without a signal is rejected
-    less often.
+    Exact to a thousandth of the allowance, which bounds it. None if the power is smaller without a signal.
     """
     if floor_power(null, dim, alpha, missing) < power:
         return None

@@ -23,12 +23,12 @@ from typing import Final, TypeVar
 from securefl.base.errors import UsageError
 
 STAKE: Final = 0.25
-"""Share of the evidence bet in each round. Betting all of it would lose half where p-values are near 1, with
-no recovery from rounds in which a party follows the plan."""
+"""Share of the evidence bet in each round. A bet of all of it would not recover from rounds in which a party
+follows the plan."""
 
 PRESENCE_STAKES: Final = (0.25, 0.5, 0.9)
 """Stakes of :func:`presence`, tracked side by side like checks. High ones pay for a party that nearly always
-deviates and nearly as often has company."""
+deviates."""
 
 KeyT = TypeVar("KeyT")
 
@@ -77,10 +77,10 @@ def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -
 
 @dataclass(frozen=True, slots=True)
 class CheckEvidence:
-    """Products of e-values over rounds, one per check, and their mean.
+    """Products of e-values over rounds, one per check, and their mean, which is an e-value product too.
 
-    The mean of e-value products is an e-value product. A check that finds a little in every round grows,
-    while checks that find nothing cost only their share of the mean.
+    A check that finds a little in every round grows; those that find nothing only cost their share of the
+    mean.
     """
 
     logs: tuple[float, ...] = ()
@@ -101,7 +101,7 @@ class CheckEvidence:
         """Return the evidence after one more round.
 
         Args:
-            e_values: for each sum of the round, by check; the same checks in the same order in every round.
+            e_values: for each sum of the round, by check, in the same order in every round.
 
         Raises:
             UsageError: no sums, a negative value, or a different number of checks.

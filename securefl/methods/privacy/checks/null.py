@@ -30,11 +30,7 @@ MIN_DIM = 64
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The null hypothesis: the law of honest sums.
-
-    Raises:
-        UsageError: values out of range.
-    """
+    """The null hypothesis: the law of honest sums. Values out of range raise a UsageError."""
 
     law: NoiseLaw
     std: float
@@ -119,7 +115,7 @@ class SumLaw:
 
 
 def sum_law(null: Null) -> SumLaw:
-    """Return the law of the noise, from a small cache. Takes 2 ms at 1,000 steps, 0.2 s at 65,536."""
+    """Return the law of the noise, cached. Takes 2 ms at 1,000 steps, 0.2 s at 65,536."""
     return _build(null.law, null.variance)
 
 
@@ -147,7 +143,7 @@ def _skellam_ratios(variance: float, count: int) -> F64:
 
 
 def check_values(values: I64) -> int:
-    """Return the number of coordinates of an opened sum, i64 ``(d,)``, d >= 64; else raise a UsageError."""
+    """Return the number of coordinates, at least 64, of an opened sum, i64 ``(d,)``; else a UsageError."""
     expect(values, "values", np.int64, (None,))
     if values.size < MIN_DIM:
         raise UsageError(

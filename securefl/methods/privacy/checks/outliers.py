@@ -95,7 +95,7 @@ class Level(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def expected_counts(null: Null, dim: int) -> tuple[Level, ...]:
-    """Return the levels of :func:`tail_counts`, lowest first; they do not depend on the opened sum."""
+    """Return the levels of :func:`tail_counts`, lowest first."""
     law = sum_law(null)
     steps = set()
     wanted = 1.0

@@ -43,10 +43,10 @@ class FirstStage(NamedTuple):
 
 
 def first_stage(upload: F64, std: float) -> FirstStage:
-    """Run algorithm 2 on ``upload``, f64 ``(d,)``, whose noise has deviation ``std`` > 0 per coordinate.
+    """Run algorithm 2 on ``upload``, f64 ``(d,)``, with noise of deviation ``std`` > 0 in each coordinate.
 
     Raises:
-        UsageError: the wrong dtype or shape, too few coordinates, or an invalid deviation.
+        UsageError: the wrong dtype or shape, fewer than 64 coordinates, or an invalid deviation.
     """
     return FirstStage(norm_test(upload, std), ks_test(upload, std))
 
