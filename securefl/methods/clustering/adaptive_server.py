@@ -83,8 +83,8 @@ class Game:
         """Return the best strategy to leave a given party alone among colluders in an opened sum.
 
         The probability covers the party's place: not drawn, or in a cluster of each size. A dropped input is
-        dropped in all reclusterings, so this is a bound if R > 1 and the server drops two members.
-        ``threshold`` None means that shares of single members open nothing.
+        dropped in all reclusterings. So this is a bound if R > 1 and the server drops two members of a
+        cluster. A ``threshold`` of None means that shares of single members open nothing.
         """
 
         def least(size: int, drawn: int) -> int:

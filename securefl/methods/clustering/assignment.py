@@ -102,16 +102,9 @@ def fixed_assignment(
 ) -> Assignment:
     """Return the fixed clusters of one round, restricted to the present members.
 
-    The whole roster is assigned before absent parties are removed, so cluster mates never change. Clusters
-    with fewer than ``fewest`` members left are not part of the round, and later ones move up in the
-    numbering.
-
-    Args:
-        seed: from :func:`fixed_seed`.
-        roster: all parties of the run.
-        present: parties present in this round.
-        size: smallest cluster size m, of whole clusters.
-        fewest: members below which a sum may not be opened.
+    The whole roster is assigned by the :func:`fixed_seed` before absent parties are removed, so cluster mates
+    never change. Whole clusters have at least ``size`` members. Those with fewer than ``fewest`` left are not
+    part of the round, and later ones move up in the numbering.
     """
     everybody = sorted(roster)
     (whole,) = draw_assignment(seed, everybody, len(everybody), size, 1).clusters

@@ -19,13 +19,9 @@ from securefl.methods.clustering.sizes import atom_sizes, dealt
 def form_atoms(atom_seed: bytes, roster: Iterable[PartyId], size: int) -> tuple[kept_atoms.Atom, ...]:
     """Return the atoms of a run, ascending; every party of the roster, absent ones included, is in one.
 
-    Kept atoms of earlier runs do not change. Parties beyond a multiple of ``size`` enlarge some atoms, by one
-    if possible.
-
-    Args:
-        atom_seed: the certified seed of the atom draw, 32 bytes, and labels of kept atoms behind it.
-        roster: all parties of the run.
-        size: smallest number of members of an atom.
+    Kept atoms of earlier runs do not change. Atoms have ``size`` members; parties beyond a multiple enlarge
+    some, by one if possible. ``atom_seed`` is the certified seed of the atom draw, 32 bytes, and labels of
+    kept atoms.
 
     Raises:
         UsageError: fewer parties than one atom needs.
@@ -69,19 +65,12 @@ def draw_unions(
     wanted: int,
     largest: int,
 ) -> assignment.Assignment:
-    """Draw participants and clusters, in whole atoms, from a round's certified seed.
+    """Draw participants and clusters, in whole atoms, from a round's certified seed, 32 bytes.
 
-    As many atoms as fit take part. Clusters have equally many atoms, or one more, larger atoms spread evenly:
-    sizes do not depend on the seed if all atoms take part.
-
-    Args:
-        seed: 32 bytes, of the round.
-        atoms: those whose members are all present (:func:`whole`).
-        per_cluster: smallest number of atoms of a cluster.
-        reclusterings: R.
-        fewest: smallest number of parties of a round; with fewer there are no participants.
-        wanted: largest number of participants.
-        largest: largest number of members of a cluster.
+    As many of the present ``atoms`` as fit take part: up to ``wanted`` parties, or none if fewer than
+    ``fewest``. Clusters of ``per_cluster`` or more atoms, and at most ``largest`` members, have equally many
+    atoms, or one more. Larger atoms are spread evenly: sizes do not depend on the seed if all atoms take
+    part.
     """
     order = assignment.shuffle(sorted(atoms), seed, "participants")
     chosen = next(

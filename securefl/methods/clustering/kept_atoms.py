@@ -112,13 +112,8 @@ def agreed_atoms(
 
     More than ``colluders`` parties state an agreed atom, and none of its members states another one. If a
     member does, the atom is closed: it stays together, or a colluder could have it dealt anew and choose its
-    mates. Parties of other atoms wait.
-
-    Args:
-        stated: statements in hellos, by party. One that does not fit this roster counts as empty.
-        roster: parties of the run.
-        colluders: q.
-        sizes: allowed numbers of members of an atom in this run.
+    mates. Parties of other atoms wait. Statements that do not fit the roster count as empty; ``sizes`` are
+    the allowed numbers of members.
     """
     said = {party: _read(raw, roster) for party, raw in stated.items()}
     own = {

@@ -67,14 +67,9 @@ def clusters_kept(
 ) -> float:
     """Return P(random dropouts leave every cluster ``min_survivors``), if each removes its whole atom.
 
-    Counts choices of dropouts as :func:`all_within` does. A cluster's factor is a sum over the sets of atoms
-    that it can lose, of prod_(a lost) ((1 + x)^a - 1).
-
-    Args:
-        clusters: sizes of the atoms in each.
-        dropouts: number of dropouts among ``parties``, uniformly.
-        min_survivors: smallest number of members that a cluster must keep.
-        parties: number of all parties, those in no cluster included.
+    ``dropouts`` are uniform among ``parties``, those in no cluster included; ``clusters`` hold sizes of
+    atoms. Counts choices as :func:`all_within` does. A cluster's factor is a sum over the sets of atoms that
+    it can lose, of prod_(a lost) ((1 + x)^a - 1).
     """
     resting = parties - sums.exact_sum(map(sums.exact_sum, clusters))
     if parties * dropouts > _EXACT_WORK:

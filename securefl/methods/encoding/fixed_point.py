@@ -68,13 +68,10 @@ class FixedPoint:
     def encode(self, values: F64, entropy: Entropy) -> Encoded:
         """Round each coordinate x to a neighbouring multiple of the unit, so that the expectation is x.
 
-        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y) + [u < y - floor(y)]; u
-        is uniform on the multiples of 2^-53 in [0, 1). Integers stay exact, and the probability of rounding
-        up is off by at most 2^-53.
-
-        Args:
-            values: f64 ``(d,)``. Not modified.
-            entropy: 32 bytes are drawn as the key of the rounding stream (8 bytes a coordinate).
+        With y = x * 2^scale_bits, clamped to [-steps, steps], the result is floor(y) + [u < y - floor(y)].
+        The number u is uniform on the multiples of 2^-53 in [0, 1). Integers stay exact, and the probability
+        of rounding up is off by at most 2^-53. The values, f64 ``(d,)``, are not modified; 32 bytes are drawn
+        as the key of the rounding stream.
 
         Raises:
             UsageError: a coordinate that is not finite, or the wrong dtype or shape.
@@ -129,14 +126,10 @@ class FixedPoint:
 
 
 def clip_l2(update: F64, bound: float | None) -> F64:
-    """Return ``update * min(1, bound / ||update||_2)``, the projection onto the L2 ball of radius ``bound``.
+    """Return ``update * min(1, bound / ||update||_2)``, the projection onto an L2 ball.
 
-    The norm of the result exceeds ``bound`` relatively by about 1e-15. The squared norm may overflow or
-    underflow float64.
-
-    Args:
-        update: f64 ``(d,)``, in the parameters' unit. Not modified.
-        bound: > 0; ``None`` returns the same array unchanged.
+    The update, f64 ``(d,)``, is not modified, and is returned itself for ``bound`` None. The norm of the
+    result exceeds ``bound`` relatively by about 1e-15. The squared norm may overflow or underflow float64.
 
     Raises:
         UsageError: a coordinate that is not finite (diverged training), or an invalid bound, dtype or shape.

@@ -59,11 +59,8 @@ def to_wire(ring: Ring) -> bytes:
 def from_wire(raw: bytes | memoryview, length: int, bits: int, culprit: str) -> Ring:
     """Return the inverse of :func:`to_wire`; every byte string of the right length is a valid vector.
 
-    Args:
-        raw: bytes from the peer, which are copied.
-        length: d, from the receiver's own configuration, never from the peer.
-        bits: of the ring.
-        culprit: name of the peer, for the error.
+    ``length`` is d, from the receiver's own configuration, never from the peer, which errors name as
+    ``culprit``. The bytes are copied.
 
     Raises:
         PeerError: ``raw`` is not ``length`` words long.

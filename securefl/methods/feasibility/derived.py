@@ -49,8 +49,8 @@ class DerivedLimits:
     the run can influence fixed clusters, one assignment. With open task groups 1 if there are enough
     colluders to fill a cluster: they name the party's group."""
     p_shares_fail: float
-    """Upper bound on P(more than f of a party's cluster mates collude in at least one opening), for any
-    number of parties in a round: noise shares do not cover that. 0.0 without shared noise."""
+    """Upper bound on P(more than f of a party's cluster mates collude in at least one opening), which shared
+    noise does not cover. For any number of parties in a round; 0.0 without shared noise."""
 
     own_rules: bytes = b""
     """Digest of the files of a user's custom rules, if parties repeat the step; otherwise empty."""

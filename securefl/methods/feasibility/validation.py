@@ -18,18 +18,13 @@ _DEAL_SEED = _DEAL_FIXED = 50
 def norm_test_of(scenario: Scenario, weight: float = 1.0, length: int = LONGEST) -> NormTest | None:
     """Return the check for updates of one public weight; None without validation.
 
-    A party of weight w sends w times its clipped update, each of d coordinates rounded to an adjacent step.
-    Its norm is below w * clip + sqrt(d) steps for any draw, and
+    A party of weight w, in (0, 1], sends w times its clipped update, each of d coordinates rounded to an
+    adjacent step. Its norm is below w * clip + sqrt(d) steps for any draw, and
 
         C = ceil(w * norm * 2^scale_bits) + ceil(ceil(sqrt(d)) / HONEST_SHARE)  steps
 
     accepts it as often as stated. Every party gets the same integer: only a correctly rounded product of w is
-    inexact.
-
-    Args:
-        scenario: gives norm, projections, failure and grid.
-        weight: w, in (0, 1].
-        length: d; default: that of the longest vector that can be checked.
+    inexact. ``length`` is d, by default that of the longest vector that can be checked.
 
     Raises:
         ConfigError: its numbers do not fit into the ring, or it has too few projections.

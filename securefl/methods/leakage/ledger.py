@@ -137,10 +137,10 @@ class LeakageLedger:
     def doubt(self) -> float:
         """Bound on the probability, over the prime, that rank or :attr:`exposed` are wrong.
 
-        They are the rational ones if the prime divides none of N + 1 fixed nonzero minors. One is a largest
-        minor of A, and one for each unexposed party is of A with its unit vector below. A minor of order n of
-        zeros and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard). It has at most log2 of that over 60
-        prime factors of 61 bits.
+        They are the rational ones if the prime divides none of N + 1 nonzero minors. These are a largest one
+        of A, and for each unexposed party one of A with its unit vector below. A minor of order n of zeros
+        and ones is at most (n + 1)^((n + 1) / 2) / 2^n (Hadamard). It has at most log2 of that over 60 prime
+        factors of 61 bits.
         """
         order = min(len(self.openings), len(self.parties) - 1) + 1
         bits = (order + 1) / 2 * math.log2(order + 1) - order
@@ -157,14 +157,8 @@ def plan_ledgers(
 ) -> tuple[LeakageLedger, ...]:
     """Return the ledgers of a round as every party computes them before it releases (protocol.md, step 8).
 
-    All sums of the round count as opened. Clusters without a survivor have none.
-
-    Args:
-        assignment: the round's clusters.
-        survivors: the global survivor set S.
-        round_: the global round.
-        prime: as in :class:`LeakageLedger`.
-        new_work: True for one ledger for each reclustering, which sums an update of its own.
+    All sums of the survivors, the global survivor set S, count as opened. With ``new_work`` each
+    reclustering, which sums an update of its own, has its own ledger.
 
     Raises:
         UsageError: no participants, or ``prime`` is not a prime of 61 bits.

@@ -1,9 +1,9 @@
 """Leverage of all parties at once, for equal noise: how close the sums come to each single update.
 
-Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space: 1 / h in one sum of
-h members, and 1 for an exposed party. Noise of variance s^2, added once by each party, hides an update like
-s^2 / leverage on an update opened alone. :func:`securefl.methods.privacy.exposure.leverage` is for unequal
-noise.
+Party i's leverage is the diagonal element i of the projection P = A^+ A on the row space. It is 1 / h in one
+sum of h members, and 1 for an exposed party. Noise of variance s^2, added once by each party, hides an update
+like s^2 / leverage on an update opened alone. See :func:`securefl.methods.privacy.exposure.leverage` for
+unequal noise.
 """
 
 import math

@@ -89,14 +89,9 @@ def crossed_together(
     """Return the limits that sums cross together with earlier ones on the same models.
 
     All works of a round count as one update: on a repeated model they are fresh batches, like rounds. Rounds
-    that add no sum of other members are not judged again.
-
-    Args:
-        given: earlier sums.
-        now: the sums of a round that may be opened.
-        limits: of every party, in the sums or not.
-        seed: determines the primes. Parties that influence the sums must not know it.
-        known: by model, parties whose updates may follow from sums of others: sums are judged without them.
+    that add no sum of other members are not judged again. Parties that influence the sums must not know
+    ``seed``, which determines the primes. Sums are judged without ``known`` parties, whose updates on a model
+    may follow from sums of others.
     """
     found: tuple[Crossing, ...] = ()
     for number, (model, added) in enumerate(sorted(repeated_sums(given, now, known).items())):

@@ -25,8 +25,8 @@ def gain_of(scenario: Scenario) -> float:
 def why_unused(scenario: Scenario, one: Measured | None) -> str:
     """Return the reason why noise prevents the use of ``stop.metric`` for stopping and the best model, or "".
 
-    A number counts if its standard deviation by noise is at most :func:`gain_of`, and half its distance to
-    the nearer end of its range. ``one`` is None if the round's samples did not exceed the noise on them.
+    The standard deviation by noise must be at most :func:`gain_of`, and half the distance to the nearer end
+    of the range. The number ``one`` is None if the round's samples did not exceed the noise on them.
     """
     if one is None:
         noisy = scenario.stop.metric is not None and scenario.privacy.unit != "none"

@@ -54,12 +54,9 @@ def parts_of(evaluation: SiteEvaluation) -> list[tuple[Metric, slice]]:
 
 
 def said_by(evaluation: SiteEvaluation, samples: object, values: Mapping[str, Any]) -> F64:
-    """Return a site's metrics of a model, in samples: f64 ``(w,)``.
+    """Return a site's metrics of a model, tested on ``samples`` samples, in samples: f64 ``(w,)``.
 
-    Args:
-        evaluation: of the scenario.
-        samples: number of samples of the site's test.
-        values: by name, of all metrics that the scenario declares; others stay at the site.
+    ``values`` are by name; only declared ones are used.
 
     Raises:
         MetricError: one is missing, not finite, of another shape, or counts more than ``samples``.

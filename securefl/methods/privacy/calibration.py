@@ -110,15 +110,9 @@ def calibrate(
     """Return the smallest noise multiplier with which ``event`` keeps ``target``, up to ``tolerance``.
 
     Brackets the root on logarithms: by integer Renyi orders, then by the accountant itself, on a coarse and a
-    settled grid. A ledger of exactly this event has an epsilon of at most ``target``.
-
-    Args:
-        event: the release; its own noise multiplier is ignored.
-        target: epsilon in [0.05, 50].
-        delta: of the guarantee.
-        accountant: bounds epsilon.
-        tolerance: relative, in (0, 0.1].
-        path: argument or field that errors name.
+    settled grid. A ledger of exactly this event has an epsilon of at most ``target``. The multiplier of
+    ``event`` is ignored. ``target`` is in [0.05, 50], ``tolerance`` relative, in (0, 0.1]. Errors name
+    ``path``, an argument or field.
 
     Raises:
         ConfigError: ``target`` is out of range or out of reach, or dp_accounting is missing.

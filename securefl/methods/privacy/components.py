@@ -65,14 +65,10 @@ def std_of(variance: Fraction) -> float:
 def plan_shares(
     placement: Placement, target: float, min_survivors: int, colluders: int, path: str = "privacy.noise"
 ) -> SharePlan:
-    """Divide noise among the parties of a sum.
+    """Divide noise of standard deviation ``target`` > 0, steps, among the parties of a sum.
 
-    Args:
-        placement: ``local`` or ``threshold``.
-        target: standard deviation in steps, > 0.
-        min_survivors: smallest number of members of a sum that is opened, >= 1.
-        colluders: f >= 0, of one cluster.
-        path: scenario field that errors name.
+    ``placement`` is ``local`` or ``threshold``; every opened sum has at least ``min_survivors`` members, at
+    most ``colluders`` of a cluster collude. Errors name the scenario field ``path``.
 
     Raises:
         ConfigError: ``threshold`` with h < 1.

@@ -107,14 +107,10 @@ def exposures(
 def leverage(rows: npt.NDArray[np.integer], variances: F64, party: int) -> float:
     """Return the exposure of a party whose noise is added once, in units of its own variance.
 
-    It is the diagonal element i of the projection on the row space of A V^(1/2). It is in [0, 1]: 1 if some
-    combination of the sums holds no unknown noise but the party's own. With equal variances and without
-    colluders it is at least 1/h of each opening with the party. mu = Delta / s_i * sqrt(leverage).
-
-    Args:
-        rows: A, ``(openings, parties)``.
-        variances: diagonal of V, ``(parties,)``, in any unit.
-        party: i, column of ``rows``.
+    It is the diagonal element i (``party``) of the projection on the row space of A V^(1/2). A is ``rows``,
+    ``(openings, parties)``, V the diagonal matrix of ``variances``, ``(parties,)``, in any unit. It is in [0,
+    1]: 1 if some combination of the sums holds no unknown noise but the party's own. With equal variances and
+    without colluders it is at least 1/h of each opening with the party. mu = Delta / s_i * sqrt(leverage).
 
     Raises:
         UsageError: as :func:`exposures`, or a party without noise of its own.

@@ -75,11 +75,9 @@ class Mechanism:
 
 @functools.lru_cache(maxsize=16)
 def mechanism_of(scenario: Scenario, length: int) -> Mechanism | None:
-    """Return the mechanism of a valid scenario; None without privacy.
+    """Return the mechanism of a scenario and d = ``length`` parameters; None without privacy.
 
-    Args:
-        scenario: settled, and accepted by :func:`securefl.methods.feasibility.check`.
-        length: d, parameters of the model.
+    The scenario is settled, and accepted by :func:`securefl.methods.feasibility.check`.
 
     Raises:
         ConfigError: the scenario is not settled; its noise does not fit the scale; sampling errors of its

@@ -38,16 +38,12 @@ def truth_probability(epsilon: float, options: int) -> float:
 
 
 def randomised_response(preferred: int, options: int, epsilon: float, entropy: Entropy) -> int:
-    """Return an answer among ``options``, exact on integers: the odds are 2^32 to the truthful weight.
+    """Return an answer among ``options`` >= 1, exact on integers; ``preferred``, from 0, is the true one.
 
-    Args:
-        preferred: the true option, from 0.
-        options: number of options, >= 1.
-        epsilon: of this answer, in (0, 20].
-        entropy: rejection sampling nearly always takes one draw of 16 bytes.
+    The odds are 2^32 to the truthful weight. Rejection sampling nearly always takes one draw of 16 bytes.
 
     Raises:
-        UsageError: no such option, or an epsilon out of range.
+        UsageError: no such option, or an epsilon outside (0, 20].
     """
     if not 0 <= preferred < options:
         raise UsageError(f"preferred must be an option from 0 to {options - 1}, found {preferred}")

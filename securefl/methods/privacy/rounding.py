@@ -87,13 +87,10 @@ class BoundedRounding:
 
         Rounds without bias, with fresh randomness, until the bound holds. If ``tries`` roundings fail, rounds
         towards zero: only the error of this vector, up to sqrt(d), is larger. The condition biases the result
-        by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less.
+        by at most sqrt(d) beta / (1 - beta) in L2 norm, usually by far less. The values, f64 ``(dim,)``,
+        steps, are not modified; each try draws 32 bytes.
 
         Hazard: the number of tries depends on the data, and the time may reveal it.
-
-        Args:
-            values: f64 ``(dim,)``, steps, of norm at most ``norm``. Not modified.
-            entropy: 32 bytes are drawn for each try.
 
         Raises:
             UsageError: a vector longer than ``norm`` or not finite, or the wrong dtype or shape.

@@ -115,23 +115,18 @@ def batch_capacity(sampler: Literal["poisson", "fixed-size"], batch: int) -> int
 def sum_error(records: int, length: int, *, carried: bool) -> float:
     """Return the excess of the change of the computed sum by one record over C / b, relative to C / b.
 
-    With u = 2^-53, the sum has k terms, none longer than (1 + 6 u) C / b. Each number of a term takes part in
-    at most 2 k additions, its carry's included, and 6 other operations. So a computed sum is off by (2 k + 6)
-    u times the lengths of all terms (Higham 2002, sections 3.1 and 4.2; up to higher orders), two sums by
-    twice that.
+    With u = 2^-53 and k = ``records`` >= 1, the sum has k terms, none longer than (1 + 6 u) C / b. Each
+    number of a term takes part in at most 2 k additions, its carry's included, and 6 other operations. So a
+    computed sum is off by (2 k + 6) u times the lengths of all terms (Higham 2002, sections 3.1 and 4.2; up
+    to higher orders). Two sums are off by twice that.
 
-    Without a carry, the lengths of the terms are at most k C / b together. With a carry, the parts of a term
-    may nearly cancel. The length that divides both is at least sqrt((d + 4) 2^-52) times theirs
-    (:class:`securefl.training.dpsgd.bounded.BoundedSums`), so they are no longer than 2^26 / sqrt(d + 4)
-    times C / b.
+    Without a carry, the lengths of the terms are at most k C / b together. With a carry (``carried``), the
+    parts of a term may nearly cancel. The length that divides both is at least sqrt((d + 4) 2^-52) times
+    theirs, d = ``length`` (:class:`securefl.training.dpsgd.bounded.BoundedSums`). So they are no longer than
+    2^26 / sqrt(d + 4) times C / b.
 
     A clip of the update divides by a computed length, off by at most d u / 2, and scales both sums, of length
     k C / b.
-
-    Args:
-        records: k, of the batch, at least 1.
-        length: d.
-        carried: True if the gradients are mixed with a carry.
     """
     longest = max(1.0, 2.0**26 / math.sqrt(length + 4)) if carried else 1.0
     return 2.0**-52 * records * ((2 * records + 10) * longest + length)

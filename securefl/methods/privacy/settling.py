@@ -35,14 +35,9 @@ SHARE = 100
 def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
     """Return the scenario with all of ``[privacy]`` explicit; settling it again changes nothing.
 
-    Args:
-        scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
-        length: d, parameters of the model.
-        fewest: records of the smallest party; None if unknown.
-
-    Returns:
-        The scenario with ``multiplier``, ``delta``, ``records`` and, with a budget, ``releases``. ``epsilon``
-        becomes the budget.
+    It gets ``multiplier``, ``delta``, ``records`` and, with a budget, ``releases``; ``epsilon`` becomes the
+    budget. The scenario must pass :func:`securefl.methods.feasibility.limits.check`. Its model has ``length``
+    parameters; ``fewest`` is the number of records of the smallest party, None if unknown.
 
     Raises:
         ConfigError: batch, delta, budget or noise do not fit; or dp_accounting is needed and missing.

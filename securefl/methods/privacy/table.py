@@ -124,8 +124,9 @@ class NoiseTable:
         return draws
 
     def _look_up(self, words: U64, out: I64) -> I64:
-        """Write magnitudes by the first bits to ``out``; return indices of undecided draws (set to the upper
-        end).
+        """Write magnitudes by the first bits to ``out``; return the indices of undecided draws.
+
+        For those, ``out`` holds the upper end.
         """
         # Every index is in range; numpy does not copy in this mode.
         magnitudes = self._settled.take((words >> np.uint64(64 - _SLOT_BITS)).view(np.int64), mode="wrap")

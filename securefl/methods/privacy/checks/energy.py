@@ -21,13 +21,7 @@ def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     With X = mu + Z, each |X_i| is stochastically at least |Z_i|, because the law is symmetric and unimodal.
     So the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
 
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: an invalid sum or level.
+    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; a UsageError if they are invalid.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
@@ -97,9 +91,9 @@ def energy_below(law: NoiseLaw, variance: float, dim: int, signal: int, energy: 
 def _tails(law: NoiseLaw, v: float, dim: int, signal: int, energy: float) -> tuple[float, float]:
     """Return P(|mu + Z|^2 <= ``energy``) and P(>=), with |mu|^2 = ``signal`` and variance ``v``, in steps^2.
 
-    By a shifted gamma law with the same first three cumulants (Pearson 1959; exact for Gaussian noise without
-    a signal). Worst case, 64 coordinates with 4 steps of Skellam noise: 2 % too small at 10^-3, 16 % at
-    10^-6; at most 1 % from 1,000 coordinates on.
+    Uses a shifted gamma law with the same first three cumulants (Pearson 1959; exact for Gaussian noise
+    without a signal). Worst case, 64 coordinates with 4 steps of Skellam noise: 2 % too small at 10^-3, 16 %
+    at 10^-6; at most 1 % from 1,000 coordinates on.
     """
     shape, scale, first = _shifted_gamma(law, v, dim, signal)
     return tails.gamma_tails(shape, (energy - first) / scale + shape)

@@ -87,11 +87,8 @@ def check_sums(
 ) -> tuple[SumVerdict, ...]:
     """Judge all opened sums of one round, in their order.
 
-    Args:
-        sums: of all clusters and reclusterings of the round.
-        plan: parameters of honest sums, and the false-alarm rate of the round.
-        references: directions for the projection check, each f64 ``(d,)`` and independent of this round's
-            noise, as from the last round. Each adds one check to every sum.
+    Each of ``references`` adds a projection check to every sum: a direction, f64 ``(d,)``, independent of
+    this round's noise, as from the last round.
 
     Raises:
         UsageError: values of the wrong dtype or shape, no parties in a sum, or a plan out of range.

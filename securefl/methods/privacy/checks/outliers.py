@@ -31,13 +31,7 @@ def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
     The p-value is a union bound over the coordinates; those with signal also count as noise, so it decreases.
 
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: an invalid sum or level.
+    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; a UsageError if they are invalid.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

@@ -22,15 +22,9 @@ def projection(values: I64, reference: F64, null: Null, alpha: float) -> verdict
     The signal's component is at most the allowance. Chernoff's method bounds the tail of the noise: a Skellam
     variable of variance v has E exp(l Z) = exp(v (cosh l - 1)), a discrete Gaussian less.
 
-    Args:
-        values: the sum, i64 ``(d,)``, steps.
-        reference: the direction, f64 ``(d,)``, not 0, independent of the noise in ``values``. Take it from
-            earlier rounds, or from sums that share no party *and* whose parties did not see this one.
-        null: the null hypothesis.
-        alpha: false-alarm level.
-
-    Raises:
-        UsageError: an invalid sum, direction or level.
+    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level. ``reference`` is the direction,
+    f64 ``(d,)``, not 0, independent of the noise in ``values``. Take it from earlier rounds, or from sums
+    that share no party *and* whose parties did not see this one. Invalid arguments raise a UsageError.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

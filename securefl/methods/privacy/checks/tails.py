@@ -27,8 +27,8 @@ def gamma_quantile(shape: float, tail: float, *, upper: bool) -> float:
 def poisson_tail(mean: float, count: int) -> float:
     """Return P(N >= ``count``) for a Poisson variable N; 1 for ``count`` < ``mean`` + 1.
 
-    It also bounds the number of independent events with an expected number of at most ``mean``: by a binomial
-    variable (Hoeffding 1956), and that by a Poisson one (Anderson and Samuels 1967).
+    It also bounds the number of independent events with an expected number of at most ``mean``. That is at
+    most a binomial tail (Hoeffding 1956), itself at most the Poisson one (Anderson and Samuels 1967).
     """
     from scipy import special  # noqa: PLC0415 - see above
 
