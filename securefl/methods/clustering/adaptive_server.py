@@ -100,7 +100,7 @@ class Game:
         """Return the best strategy to place a given party with more than ``f`` colluding mates.
 
         It holds for any absences down to ``fewest`` parties in every round; default: the number that
-        certifies one.
+        certifies a round.
         """
         return self._best(
             lambda _size, _drawn: f + 1,

@@ -16,8 +16,8 @@ def fewest_participants(scenario: Scenario) -> int:
 def fewest_present(scenario: Scenario) -> int:
     """Return the number of parties that must send a hello for a round, whether or not they are drawn.
 
-    If shared noise depends on chance, it is a certificate's: with fewer honest parties, more of a cluster
-    collude.
+    If shared noise depends on chance, that is at least a certificate's number of signatures: with fewer
+    honest parties, more of a cluster collude.
     """
     fewest = fewest_participants(scenario)
     if not sizes.rests_on_chance(scenario):

@@ -259,7 +259,7 @@ def _changes(before: Scenario, after: Scenario, path: str) -> Iterator[str]:
 
 
 def check_crypten(scenario: Scenario, smallest: int) -> None:
-    """Raise a ConfigError for settings that CrypTen sums do not support (docs/crypten.md)."""
+    """Raise a ConfigError for settings that CrypTen (docs/crypten.md) or plain sums do not support."""
     sums = scenario.secure_sum
     if sums.kind != "crypten":
         if sums.kind == "plain":

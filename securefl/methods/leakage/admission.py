@@ -1,4 +1,4 @@
-"""Admission of a round's reclusterings for opening (protocol.md, step 8), computed by each party alone.
+"""Admission of a round's reclusterings for opening (protocol.md, step 8), the same for party and server.
 
 A reclustering is opened with all its sums or not at all: every survivor is in equally many.
 """

@@ -137,7 +137,7 @@ class UnresolvedRound:
         return _only(self.drawn, lambda row: party in row)
 
     def hear(self, parties: Iterable[PartyId]) -> tuple[UnresolvedRound, Given]:
-        """Add statements of these parties; return the round with its open clusters, and those closed now."""
+        """Add these parties' statements; return the round with clusters that may be open, and closed ones."""
         stated = self.stated.union(parties)
         closed = _only(self.drawn, lambda row: is_closed_by(row, stated, self.silent))
         left = _only(self.drawn, lambda row: not is_closed_by(row, stated, self.silent))
