@@ -72,9 +72,9 @@ def largest_cluster(scenario: Scenario) -> int:
 def max_cluster_size(scenario: Scenario) -> int:
     """Return the largest cluster that a round may form, for any absences; with a larger one it must abort.
 
-    Against an active server it is at most 2 t - f - 1: 2 t - m > f (protocol.md, Parameters), or it could open
-    two sums of one cluster. Clusters do not grow if shared noise depends on chance, since larger ones contain
-    more colluders than the stated probability covers. Fixed clusters never grow.
+    Against an active server it is at most 2 t - f - 1: 2 t - m > f (protocol.md, Parameters), or it could
+    open two sums of one cluster. Clusters do not grow if shared noise depends on chance, since larger ones
+    contain more colluders than the stated probability covers. Fixed clusters never grow.
     """
     plan = scenario.secure_sum
     if scenario.clustering.fixed:

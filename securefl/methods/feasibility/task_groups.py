@@ -237,8 +237,8 @@ def unheard(scenario: Scenario) -> float:
 def judged_together(scenario: Scenario, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the sizes of the clusters whose sums an aggregation rule gets together.
 
-    These are all ``sizes``, or those of the smallest planned task group. With hidden groups it has the
-    average number of clusters with f + k_anonymity of its members, rounded down. Byzantine parties choose
+    These are all ``sizes``, or those of the smallest planned task group. A hidden group has the average
+    number of clusters with f + k_anonymity of its members, rounded down. Byzantine parties choose
     their group, so one may have more of them than by chance.
     """
     if scenario.groups.count == 1:

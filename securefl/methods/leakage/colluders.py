@@ -41,7 +41,7 @@ class Coalitions:
         return None if support is None else len(support) - 1
 
     def exposed_by(self, colluders: int) -> frozenset[PartyId]:
-        """Return all parties that some ``colluders`` others expose; UsageError above ``searched``."""
+        """Return all parties that some ``colluders`` others expose; raise a UsageError above ``searched``."""
         if not 0 <= colluders <= self.searched:
             raise UsageError(
                 f"colluders must be from 0 to {self.searched}, as was searched; found {colluders}"

@@ -74,8 +74,8 @@ def auc(negative: F64, positive: F64) -> float:
     """Return the area under the ROC curve of two nonempty histograms over the same bins, f64 ``(bins,)``.
 
     It is the probability that a sample of class 1 scores above one of class 0, ties by half (Hanley and
-    McNeil 1982). Ties in a bin cause an error of at most half their share. Noisy counts stay negative:
-    products of the independent noises are unbiased, and clipped counts would be too large.
+    McNeil 1982). Ties in a bin cause an error of at most half their share. Negative
+    noisy counts stay: products of the independent noises are unbiased, and clipped counts would be too large.
     """
     below = np.cumsum(negative) - negative
     pairs = float(negative.sum() * positive.sum())

@@ -99,7 +99,8 @@ def _reach(values: F64, errors: F64) -> float:
     """Return how far the median moves if all values increase, or all decrease, by their errors.
 
     The median is monotone, so no errors of these magnitudes move it further. With independent Gaussian noise
-    its variance is at most the largest one of the values (Poincare's inequality: its gradient has length 1).
+    its variance is at most the largest one of the values (Poincare's inequality: its gradient has at most
+    length 1).
     """
     middle = np.median(values)
     return float(max(np.median(values + errors) - middle, middle - np.median(values - errors)))

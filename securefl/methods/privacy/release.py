@@ -104,7 +104,11 @@ class ReleaseEvent:
         return self.batch / self.records
 
     def times(self, count: int) -> ReleaseEvent:
-        """Return ``count`` times these steps as one event; a UsageError below 1, or if no delta remains."""
+        """Return ``count`` times these steps as one event.
+
+        Raises:
+            UsageError: ``count`` below 1, or so large that no delta remains.
+        """
         return replace(
             self,
             steps=count * self.steps,

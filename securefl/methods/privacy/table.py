@@ -241,7 +241,7 @@ def check_distance(table: NoiseTable, draws: int, delta: float, path: str = "pri
 def added_delta(distance: Fraction, epsilon: float) -> float:
     """Return what statistical ``distance`` from the proof's law adds to delta: (1 + e^epsilon) ``distance``.
 
-    Each of the two neighbouring inputs loses ``distance``, one of them multiplied by e^epsilon. At delta /
+    Each of the two neighbouring inputs loses ``distance``, one of them multiplied by e^epsilon. For delta /
     100 that is 8 % of delta at epsilon = 2, 30 times delta at epsilon = 8. Infinite on overflow; a negative
     ``epsilon`` is a UsageError.
     """

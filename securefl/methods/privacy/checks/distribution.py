@@ -24,7 +24,7 @@ def magnitudes(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     """Check the magnitudes of the coordinates of a sum against the law.
 
     The statistic is the larger one-sided distance, less the allowance on the side of too large magnitudes.
-    The values are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; a UsageError if they are invalid.
+    The values are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; invalid ones raise a UsageError.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

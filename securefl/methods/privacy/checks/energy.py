@@ -21,7 +21,7 @@ def noise_floor(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
     With X = mu + Z, each |X_i| is stochastically at least |Z_i|, because the law is symmetric and unimodal.
     So the p-value is that of noise alone. The statistic is the missing energy n s^2 d - |X|^2.
 
-    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; a UsageError if they are invalid.
+    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; invalid ones raise a UsageError.
     """
     dim = check_values(values)
     verdict.check_level(alpha)

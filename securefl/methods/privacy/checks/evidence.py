@@ -50,12 +50,12 @@ def calibrate(p_value: float) -> float:
 
 
 def presence(failed: bool, company: float, alpha: float, stake: float = STAKE) -> float:
-    """Return the e-value of one sum for "this party is honest"; ``failed`` if its family of checks failed.
+    """Return the e-value of one sum for "this party is honest".
 
-    The bet of ``stake``, in (0, 1), is fair if the sum of an honest party fails with probability ``company``
-    + ``alpha``. Here ``company`` bounds P(an honest party shares a sum with a Byzantine one), as
-    ``odds.tail(N - 1, q, m - 1, 1)`` for q Byzantine parties of N in clusters of m, and ``alpha`` bounds P(a
-    sum of honest parties fails).
+    ``failed`` is True if its family of checks failed. The bet of ``stake``, in (0, 1), is fair if the sum of
+    an honest party fails with probability ``company`` + ``alpha``. Here ``company`` bounds P(an honest party
+    shares a sum with a Byzantine one), as ``odds.tail(N - 1, q, m - 1, 1)`` for q Byzantine parties of N in
+    clusters of m, and ``alpha`` bounds P(a sum of honest parties fails).
 
     Raises:
         UsageError: probabilities out of range.

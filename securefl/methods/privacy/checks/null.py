@@ -143,7 +143,7 @@ def _skellam_ratios(variance: float, count: int) -> F64:
 
 
 def check_values(values: I64) -> int:
-    """Return the number of coordinates, at least 64, of an opened sum, i64 ``(d,)``; else a UsageError."""
+    """Return the number of coordinates of an opened sum, i64 ``(d,)``; raise a UsageError below 64."""
     expect(values, "values", np.int64, (None,))
     if values.size < MIN_DIM:
         raise UsageError(

@@ -31,7 +31,7 @@ def maximum(values: I64, null: Null, alpha: float) -> verdict.CheckVerdict:
 
     The p-value is a union bound over the coordinates; those with signal also count as noise, so it decreases.
 
-    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; a UsageError if they are invalid.
+    ``values`` are i64 ``(d,)``, steps, ``alpha`` is the false-alarm level; invalid ones raise a UsageError.
     """
     dim = check_values(values)
     verdict.check_level(alpha)
