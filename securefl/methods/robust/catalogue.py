@@ -18,7 +18,7 @@ def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) 
     Args:
         plan: the scenario's ``[aggregation]``.
         stack: the cluster means.
-        seed: at least 16 bytes for random choices, which no party could choose or foresee.
+        seed: at least 16 bytes, which no party could choose or foresee.
 
     Returns:
         The rule's result, with ``kept`` by cluster: clusters of one bucket share the bucket's value.
@@ -36,7 +36,7 @@ def earned_by(
 ) -> F64:
     """Return the trust that the clusters earn with ``rule`` after pre-aggregation, f64 ``(c,)``.
 
-    Arguments and errors as for :func:`aggregate_all`. All clusters of one bucket earn the bucket's trust.
+    Arguments and errors as for :func:`aggregate_all`. Clusters of one bucket earn the bucket's trust.
     """
     stack, row_of = _prepare_rows(plan, stack, seed)
     return inner_product.trust_gains(stack, rule)[row_of]
@@ -69,7 +69,7 @@ def prepare(step: scenario.PreAggregation, stack: ClusterMeans, seed: bytes) -> 
     """Apply one step of pre-aggregation.
 
     Returns:
-        The new stack, and by row of the old one the row of the new one in which it counts.
+        The new stack, and for each old row the index of the new row in which it counts.
     """
     with step.blame_part():
         stack_after, place = step.prepare(stack, seed)
@@ -80,8 +80,7 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
     """Apply ``rule`` to the cluster means.
 
     Raises:
-        UsageError: fewer clusters than ``rule.clusters_needed`` (callers check for clusters lost to dropouts
-            first), or a server rule with a stack without a server gradient.
+        UsageError: fewer clusters than ``rule.clusters_needed``, or a server rule without a server gradient.
         RunAbortedError: a custom rule raised an exception, or returned an invalid result.
     """
     needed = rule.clusters_needed
@@ -95,11 +94,7 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
 
 
 def _check_result(rule: scenario.Rule, stack: ClusterMeans, result: object) -> None:
-    """Check the result of a custom rule.
-
-    Raises:
-        RunAbortedError: wrong type, dtype or shape.
-    """
+    """Raise a RunAbortedError if a custom rule's result has a wrong type, dtype or shape."""
     clusters, length = stack.means.shape
     expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]
     found: object = type(result).__name__

@@ -1,12 +1,4 @@
-"""Distances, lengths and angles of cluster means, and an order that ignores cluster numbers.
-
-:class:`Span` represents points in the span of the cluster means by their coefficients. Iterative rules need
-only the distances of such a point to all rows. One Gram matrix gives them in O(c^2) instead of two passes
-over all c d values.
-
-:func:`column_blocks` yields columns in blocks that fit the cache, with ranked values, for coordinate-wise
-rules.
-"""
+"""Distances, lengths and angles of cluster means, and an order that ignores cluster numbers."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -25,16 +17,16 @@ BLOCK_VALUES = 1 << 16
 
 
 class Block(NamedTuple):
-    """Some columns of an f64 ``(c, d)`` array. Its arrays may be modified; the next block overwrites them."""
+    """Some columns of an f64 ``(c, d)`` array. The arrays may be modified; the next block overwrites them."""
 
     at: slice
     """Slice of the columns."""
     rows: F64
-    """Their values, contiguous, in the order of the rows, zeros without a sign."""
+    """Values, contiguous, in the order of the rows, zeros without a sign."""
     ranked: F64
-    """Their values, each column in ascending order."""
+    """Values, each column in ascending order."""
     scratch: F64
-    """Buffer of the same shape. Fresh memory for each block would cost more than the arithmetic on it."""
+    """Buffer of the same shape, since fresh memory for each block would cost more than the arithmetic."""
 
 
 def tag_mask(clusters: int) -> int:
@@ -43,13 +35,13 @@ def tag_mask(clusters: int) -> int:
 
 
 def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
-    """Yield all columns of ``array`` in order, in O(``BLOCK_VALUES`` + c) memory.
+    """Yield all columns of ``array`` in order, in blocks that fit the cache: O(``BLOCK_VALUES`` + c) memory.
 
     Args:
         array: f64 ``(c, d)``, finite.
-        tagged: write each row's index into the lowest bits of the values in ``ranked`` (:func:`tag_mask`).
-            That gives the row of each rank much faster than an ``argsort``. Values that differ only in these
-            bits, or only in sign, are ranked arbitrarily.
+        tagged: write each row's index into the lowest bits of the values in ``ranked`` (:func:`tag_mask`),
+            which is much faster than an ``argsort``. Values that differ only in these bits, or only in sign,
+            are ranked arbitrarily.
     """
     clusters, columns = array.shape
     mask = tag_mask(clusters)
@@ -74,11 +66,11 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
 def squared_distances(rows: F64) -> F64:
     """Return ||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
 
-    From one Gram matrix, G_ii + G_jj - 2 G_ij, of rows rounded to 23 bits
+    They are G_ii + G_jj - 2 G_ij for the Gram matrix G of rows rounded to 23 bits
     (:func:`securefl.methods.robust.products.gram`). Differences below 1e-7 of the rows' norms are lost, but a
     huge row only affects its own distances. Identical rows have distance 0 and equal distances to all others.
-    Distances whose terms overflow float64 count as infinite. The bits are the same on every machine and for
-    any order of the rows.
+    Distances whose terms overflow float64 are infinite. The bits are the same on every machine and for any
+    order of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         products = gram(rows)
@@ -91,10 +83,9 @@ def squared_distances(rows: F64) -> F64:
 
 
 def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
-    """Return the indices by their rows in lexicographic order.
+    """Return the indices by their rows in lexicographic order; identical rows by weight.
 
-    Identical rows are ordered by weight. Ties broken by this order do not depend on the order of the
-    clusters.
+    Ties broken by this order do not depend on the order of the clusters.
     """
 
     def compare(a: int, b: int) -> int:
@@ -174,10 +165,11 @@ _SAFE_EXPONENT = 470
 class Span:
     """Rows relative to an origin, y_i = x_i - origin, and points u = sum_i a_i y_i.
 
-    Distances are exact to about 1e-7 of the longest *honest* y_i, whose values are rounded to 23 bits
-    (:func:`securefl.methods.robust.products.gram`). In the rules that use this class, the coefficient of an
-    enormous row is as small as the row is long, and its products keep their relative precision. Rows whose
-    squares leave the range of float64 are first scaled by a power of two.
+    One Gram matrix gives the distances of a point to all rows in O(c^2), without a pass over the c d values.
+    They are exact to about 1e-7 of the longest *honest* y_i (:func:`securefl.methods.robust.products.gram`).
+    In the rules that use this class, the coefficient of an enormous row is as small as the row is long, so
+    its products keep their relative precision. Rows whose squares leave the range of float64 are first scaled
+    by a power of two.
     """
 
     def __init__(self, rows: F64, origin: F64 | None = None) -> None:
@@ -191,20 +183,20 @@ class Span:
             self._products = products.gram(rows, origin, 1.0 / self._unit)
 
     def between_rows(self) -> F64:
-        """Return ||y_i - y_j||, f64 ``(c, c)``, in the rows' unit, zero on the diagonal."""
+        """Return ||y_i - y_j||, f64 ``(c, c)``, zero on the diagonal."""
         norms = np.diagonal(self._products)
         squared: F64 = norms[:, np.newaxis] + norms - 2.0 * self._products
         np.fill_diagonal(squared, 0.0)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def distances(self, coefficients: F64) -> F64:
-        """Return ||u - y_j|| for all rows, f64 ``(c,)``, in the rows' unit."""
+        """Return ||u - y_j|| for all rows, f64 ``(c,)``."""
         towards = products.fold(self._products * coefficients[:, np.newaxis])
         squared: F64 = products.total(coefficients * towards) - 2.0 * towards + np.diagonal(self._products)
         return self._unit * np.sqrt(np.maximum(squared, 0.0))
 
     def point(self, coefficients: F64) -> F64:
-        """Return origin + u, f64 ``(d,)``: one pass over the rows."""
+        """Return origin + u, f64 ``(d,)``, in one pass over the rows."""
         vector = products.combine(coefficients, self._rows)
         if self._origin is not None:
             vector += (1.0 - products.total(coefficients)) * self._origin

@@ -1,9 +1,9 @@
 """Sums and products with the same bits on every machine, so that any party can repeat a rule's result.
 
-The order of additions in a matrix product depends on the BLAS build, the processor, the number of threads and
-the position of a row. It may also fuse products and sums. Here matrix products only get small integers, whose
-products and sums are exact in float64, so no order rounds. All other sums are elementwise operations, each
-rounded by IEEE 754, in an order that depends only on the shapes.
+The order of additions in a matrix product, and the fusion of products with sums, depend on the BLAS build,
+the processor and the threads. So matrix products here only get small integers, whose products and sums are
+exact in float64. All other sums are elementwise operations, rounded by IEEE 754, in an order that depends
+only on the shapes.
 """
 
 import functools
@@ -16,34 +16,34 @@ from securefl.base.arrays import F64
 
 _COLUMNS = 128
 _BITS = 23
-"""Bits of the integers: 128 products of integers of up to 2^23 stay within 2^53, and so do partial sums."""
+"""Bits of the integers: sums of 128 products of integers of up to 2^23 stay within 2^53."""
 _SMALL = 48
-"""Number of rows up to which the general product is faster than the symmetric one, despite twice the work."""
+"""Number of rows up to which the general product is faster than the symmetric one."""
 _LEAST_EXPONENT = -990
-"""Smallest exponent of a row's largest value; products of smaller values underflow in any case."""
+"""Smallest exponent of a row's largest value; products of smaller values underflow."""
 _STRIP = 1 << 13
 """Columns per step. Long runs read memory fastest, even beyond the cache."""
 _PROBED = 1031
-"""Columns of the einsum probe, which cover its vectorised loop and its remainder loop."""
+"""Columns of the einsum probe, enough for its vectorised loop and its remainder loop."""
 _GROUP = 10
 """Rows per step without a matrix product."""
 _BLOCK = 1 << 16
-"""Values of a block of all rows if the result has equally many."""
+"""Values of a block of all rows in :func:`subset_sums`."""
 _LARGEST_BATCH = 1 << 20
-"""Largest number of values held for the products of pieces."""
+"""Largest number of values of a batch of products."""
 _SPREAD = 4
-"""Exponent range of a group: rows with largest values within 2^4 of each other share one rounding unit."""
+"""Rows whose largest values are within 2^4 of each other share one rounding unit."""
 
 
 def total(values: F64) -> float:
-    """Return the correctly rounded sum of a few values, f64 ``(n,)``: their order does not matter."""
+    """Return the correctly rounded sum of a few values, f64 ``(n,)``, in any order."""
     return math.fsum(values.tolist())
 
 
 def fold(values: F64) -> F64:
-    """Return the sums over the first axis, by halves; overwrites ``values``, whose first row is the result.
+    """Return the sums over the first axis, by halves, in an order that depends only on the number of rows.
 
-    The order depends only on the number of rows.
+    Overwrites ``values``; the result is a view of its first row.
     """
     count = len(values)
     while count > 1:
@@ -77,9 +77,9 @@ def combine_plainly(coefficients: F64, rows: F64, vector: F64) -> None:
 
 @functools.cache
 def _einsum_rounds_each() -> bool:
-    """Return True if einsum gives the same bits, as it does if not compiled to fused operations.
+    """Return True if einsum rounds each operation, and so gives the same bits in one pass instead of two.
 
-    It then needs one pass instead of two. With fused operations a third of the probe would differ.
+    If it is compiled to fused operations, a third of the probe differs.
     """
     coefficients: F64 = 1.0 / np.arange(3.0, 8.0)
     rows: F64 = np.sqrt(np.arange(2.0, 2.0 + 5 * _PROBED)).reshape(5, _PROBED)
@@ -116,9 +116,9 @@ def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
 
     In each block of several thousand columns, each row is rounded to 23 bits below its largest value there:
     each value changes by at most 2^-24 of that. The products are those of the rounded rows, up to 1e-15 of
-    their lengths. So the properties of products of points hold (no distance below zero, the triangle
-    inequality). Identical rows have identical products, and reordered rows give the same numbers reordered.
-    Products that overflow float64 are infinite or NaN, without a warning.
+    their lengths. So no distance is below zero, and the triangle inequality holds. Identical rows have
+    identical products, and reordered rows give the same numbers reordered. Products that overflow float64 are
+    infinite or NaN, without a warning.
     """
     clusters, dimension = rows.shape
     count = min(_STRIP // _COLUMNS, _LARGEST_BATCH // clusters**2, -(-dimension // _COLUMNS))
@@ -154,11 +154,10 @@ def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
 def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors: F64) -> F64:
     """Return sums of the weighted rows chosen by each row of ``chosen``, bool ``(k, c)``: f64 ``(k, d)``.
 
-    Each is divided by its entry of ``divisors``, f64 ``(k,)``.
-
-    In each column, the summands are first rounded to 53 - log2(c) bits below the largest one among rows of
-    similar size: a sum of integers is exact. A far larger row does not affect the digits of the others.
-    ``weights``: at most 2^-8, so nothing overflows.
+    Each is divided by its entry of ``divisors``, f64 ``(k,)``. ``weights`` are at most 2^-8, so nothing
+    overflows. In each column, the summands are first rounded to 53 - log2(c) bits below the largest one among
+    rows of similar size, so that their sum is exact. A far larger row does not affect the digits of the
+    others.
     """
     groups = [(names, chosen[:, names].astype(np.float64)) for names in _alike(rows)]
     clusters, dimension = rows.shape
@@ -170,7 +169,7 @@ def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors
         columns = at.stop - start
         added = sum_of_rows[: len(chosen) * columns].reshape(len(chosen), columns)
         for number, (names, among) in enumerate(groups):
-            # Usually all rows are of similar size, and need no copy.
+            # Rows of similar size need no copy.
             piece = rows[:, at] if len(names) == clusters else rows[names, at]
             scaled = scaled_rows[: len(names) * columns].reshape(len(names), columns)
             np.multiply(piece, weights[names][:, np.newaxis], out=scaled)

@@ -1,7 +1,4 @@
-"""Tolerance of rules: the number of clusters that each needs and of Byzantine ones that it tolerates.
-
-No arrays. The rules are in :mod:`securefl.methods.robust`, which states the source of each number.
-"""
+"""Numbers of clusters that rules need, and of Byzantine clusters that they tolerate."""
 
 import math
 
@@ -12,10 +9,10 @@ from securefl.base.errors import ConfigError, RunAbortedError
 def breakdown(rule: scenario.Rule, clusters: int) -> int:
     """Return the largest number of Byzantine clusters for which the rule's guarantee holds.
 
-    Up to this number the result stays within bounds that only the honest clusters and the server's own data
-    determine. With fewer clusters than the rule needs it is 0. The numbers of the medians, of centred
-    clipping, of votes on signs and of trimming by weight are for equal cluster weights. In general these
-    rules tolerate every set of clusters with less than half, or with beta, of the total weight.
+    The result then stays within bounds that only the honest clusters and the server's own data determine.
+    With fewer clusters than the rule needs it is 0. For the medians, centred clipping, votes on signs and
+    trimming by weight it assumes equal weights. In general these rules tolerate every set of clusters with
+    less than half, or with beta, of the total weight.
 
     Raises:
         ConfigError: a custom rule returns no such number.
@@ -72,8 +69,8 @@ def clusters_needed_by(plan: scenario.Aggregation) -> int:
 def withstood(plan: scenario.Aggregation, clusters: int) -> int:
     """Return the largest number of Byzantine clusters that the rule with its pre-aggregation tolerates.
 
-    Pre-aggregation can only lower the number of the rule. A Byzantine cluster spoils one bucket, and
-    nearest-neighbour mixing keeps honest rows honest up to its own number.
+    Pre-aggregation can only lower the rule's number. A Byzantine cluster spoils one bucket; nearest-neighbour
+    mixing has a limit of its own.
     """
     if clusters < clusters_needed_by(plan):
         return 0

@@ -16,17 +16,15 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
 
     With values in ascending order and T their total weight, each value counts with the part of its weight
     within [beta T, (1 - beta) T] of the cumulated weights. So the result depends continuously on weights and
-    values. Equal values need no rule of their own, and splitting one cluster into two of the same value
-    changes nothing.
-
-    :mod:`securefl.methods.robust.rules.trimmed_mean` is Definition 2 of Portnoy et al. 2022. The authors'
-    code trims by weight, but keeps all or none of the values at the quantiles.
+    values. Splitting one cluster into two of the same value changes nothing. (Portnoy et al. 2022, Definition
+    2, is :mod:`securefl.methods.robust.rules.trimmed_mean`; its authors' code trims by weight, but keeps all
+    or none of the values at the quantiles.)
 
     ``kept``: clusters with at least half of their fair share of coordinates, 1 - 2 beta of all, within the
     range of the values that count.
 
-    Breakdown point: clusters that weigh beta T together cannot move a coordinate out of the range of the
-    others; with equal weights these are floor(beta c). One cluster of more weight is the result.
+    Breakdown point: clusters that weigh beta T together, floor(beta c) of equal weight, cannot move a
+    coordinate out of the range of the others. One cluster of more weight is the result.
     Cost: one sort of c tagged values a coordinate and a few passes. O(d) memory.
 
     Raises:
@@ -45,13 +43,12 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
         counts = share > 0
         least = _value(block, whose, counts.argmax(axis=0))
         most = _value(block, whose, stack.clusters - 1 - counts[::-1].argmax(axis=0))
-        # Row by row, as in trimming by count.
         survived += [np.count_nonzero((row >= least) & (row <= most)) for row in block.rows]
         kept = block.scratch
         np.put_along_axis(kept, whose, share, axis=0)
         mean = products.fold(np.multiply(kept, block.rows, out=block.rows))
         mean /= products.fold(kept)
-        # Rounding must not move the mean out of the range of the values that count.
+        # Rounding must not move the mean out of their range.
         np.clip(mean, least, most, out=vector[block.at])
     vector += 0.0  # clipping may take either of two zeros of different sign
     return AggregationResult(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)

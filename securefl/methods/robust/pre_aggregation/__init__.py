@@ -1,1 +1,1 @@
-"""Pre-aggregation in front of a rule: one file each, found by its name."""
+"""Pre-aggregation before a rule: one file for each type."""

@@ -1,4 +1,4 @@
-"""Pre-aggregation by norm: clipping to a radius within which most rows lie (ARC)."""
+"""Adaptive clipping (ARC)."""
 
 import numpy as np
 
@@ -35,12 +35,11 @@ class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=
 def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Clip the k = floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, to the length of the next one.
 
-    For f < c / 2 these are at least f rows, so no Byzantine row stays longer than an honest one. Without an
-    attack the direction of every row and the length of most rows stay unchanged. The radius follows the
-    updates, while a fixed one is too wide at the end of training or too narrow at its start.
+    For f < c / 2 these are at least f rows, so no Byzantine row stays longer than the longest honest one.
+    Without an attack the direction of every row and the length of most rows stay unchanged. Unlike a fixed
+    radius, this one follows the lengths of the updates during training.
 
-    Breakdown point: that of the rule; in addition, up to f Byzantine rows are no longer than the longest
-    honest one.
+    Breakdown point: that of the rule.
     Cost: two passes, O(c d) time and memory.
     Source: Allouah et al. 2025, "Adaptive gradient clipping for robust federated learning" (arXiv
     2405.14432), algorithm 2.

@@ -1,4 +1,4 @@
-"""Bucketing: means of a few random clusters each."""
+"""Bucketing."""
 
 import math
 from dataclasses import replace
@@ -37,13 +37,12 @@ class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=T
 
 
 def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, Places]:
-    """Return weighted means of ``ceil(c / size)`` buckets of ``size`` clusters; the last one may be smaller.
+    """Return weighted means of ``ceil(c / size)`` random buckets of ``size`` clusters.
 
-    A bucket's weight and survivors are the sums over its clusters. Buckets are more alike than clusters if
-    parties hold different data, so rules that treat outliers as malicious lose less.
-
-    Buckets are drawn from ``seed``: the certified seed of the round, unpredictable until it is known and then
-    the same for all parties. All orders are equally likely.
+    The last bucket may be smaller. A bucket's weight and survivors are the sums over its clusters. If parties
+    hold different data, buckets are more alike than clusters, so rules that treat outliers as malicious lose
+    less. ``seed`` is the certified seed of the round: unpredictable before, and then the same for all
+    parties. All orders are equally likely.
 
     Breakdown point: that of the rule for ceil(c / size) rows, since a Byzantine cluster spoils one bucket.
     Cost: one pass, O(c d) time; O(d c / size) memory.
@@ -52,7 +51,6 @@ def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, P
 
     Returns:
         The stack of buckets, and by cluster the row of its bucket.
-
 
     Raises:
         UsageError: ``size`` is not positive, or ``seed`` is shorter than 16 bytes.

@@ -1,4 +1,4 @@
-"""Nearest-neighbour mixing: replacement of each row by the mean of its nearest rows."""
+"""Nearest-neighbour mixing."""
 
 import math
 from dataclasses import replace
@@ -49,8 +49,8 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     noisiest mixture.
 
     Breakdown point: ``byzantine`` rows, and at most that of the rule. The neighbourhood of an honest row then
-    only contains rows within the honest diameter. So honest rows move closer together and stay honest, and
-    any robust rule has an error of the optimal order.
+    lies within the honest diameter. So honest rows move closer together, and any robust rule has an error of
+    the optimal order.
     Cost: one Gram matrix and one product (c, c) x (c, d), O(c^2 d) time; O(c d + c^2) memory.
     Source: Allouah et al. 2023, "Fixing by mixing: a recipe for optimal Byzantine ML under heterogeneity"
     (arXiv 2302.01772), algorithm 2.
@@ -84,7 +84,7 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
 def _places(squared: F64, keep: int) -> tuple[Kept, Kept, F64]:
     """Return, by row, the rows among its ``keep`` nearest, the rows that share places, and their shares.
 
-    Rows at the cut that fill their places exactly do not share. The last array is f64 ``(c, 1)``.
+    Rows at the cut that fill their places exactly do not share. The shares are f64 ``(c, 1)``.
     """
     cut = np.sort(squared, axis=1)[:, keep - 1 : keep]
     near, at_cut = squared < cut, squared == cut

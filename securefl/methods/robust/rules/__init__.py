@@ -1,1 +1,1 @@
-"""The rules on cluster means: one file each, found by its name in ``aggregation.rule``."""
+"""Rules on cluster means: one file for each ``aggregation.rule``."""

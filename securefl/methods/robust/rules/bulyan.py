@@ -1,4 +1,4 @@
-"""Bulyan: Krum to select rows, then a coordinate-wise rule on them."""
+"""Bulyan."""
 
 import numpy as np
 
@@ -39,20 +39,17 @@ class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
 def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
-    Selection: theta times the row that Krum prefers among the remaining n rows, with n - byzantine - 2
-    neighbours, but at least one. (The source leaves open what the last picks do with fewer.) Ties as in
-    :func:`securefl.methods.robust.rules.krum.krum`. Averaging: in each coordinate the weighted mean of the
-    theta - 2 ``byzantine`` selected values nearest to the median of the selected, as in
-    :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median`. Weights do not affect either
-    choice.
+    Selection: theta times the row that Krum prefers among the remaining n rows, with max(1, n - byzantine -
+    2) neighbours (the source leaves open the last picks). Ties as in
+    :func:`securefl.methods.robust.rules.krum.krum`. Averaging:
+    :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median` of theta - 2 ``byzantine``
+    selected values. Weights do not affect either choice. ``kept``: selected clusters of which at least half
+    of the coordinates are averaged.
 
-    ``kept``: selected clusters of which at least half of the coordinates are averaged.
-
-    Breakdown point: ``byzantine`` rows, given c >= 4 * byzantine + 3. They are fewer than half of the
-    selected. So each coordinate is within the width of the honest range from the honest range. That bounds
-    each coordinate, while Krum only bounds the distance, which hides a large error in one coordinate among
-    many small ones. Far beyond ``byzantine`` it breaks late: unboundedly large rows must first be forced into
-    the selection.
+    Breakdown point: ``byzantine`` rows, given c >= 4 * byzantine + 3, which are fewer than half of the
+    selected. Then each coordinate is within the width of the honest range from that range. Krum only bounds
+    the distance, which may hide a large error in one coordinate. Far beyond ``byzantine``, unboundedly large
+    rows must first be forced into the selection.
     Cost: one Gram matrix and one sort of theta values a coordinate, O(c^2 d) time, O(c^3 log c) for the
     selection; O(c d + c^2) memory.
     Source: El Mhamdi, Guerraoui, Rouault 2018, "The hidden vulnerability of distributed learning in

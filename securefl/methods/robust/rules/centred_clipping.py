@@ -1,4 +1,4 @@
-"""Centred clipping: a mean of differences to a reference, each limited to a radius."""
+"""Centred clipping."""
 
 import numpy as np
 
@@ -37,9 +37,8 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
 
         v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
 
-    The reference is the previous aggregate: honest updates change slowly from round to round. So history
-    limits attacks that are small in every round. Zero means no change of the model, as in the first round.
-    ``kept``: all clusters.
+    The reference is the previous aggregate. Honest updates change slowly from round to round, so history
+    limits attacks that are small in every round. ``kept``: all clusters.
 
     Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration. So
     the result is within ``iterations`` * ``radius`` of the reference. Byzantine clusters of less than half of

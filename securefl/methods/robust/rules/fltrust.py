@@ -1,4 +1,4 @@
-"""FLTrust: cluster means weighted by their alignment with the server's own update."""
+"""FLTrust."""
 
 import numpy as np
 
@@ -36,9 +36,9 @@ def fltrust(stack: ClusterMeans) -> AggregationResult:
 
         sum_i s_i ||u|| x_i / ||x_i||  /  sum_i s_i,
 
-    or zero if no row has s_i > 0. u is minus the stack's server gradient. For u of the length of a party's
-    update, pass minus the update of the server's own local training. Weights have no effect. ``kept``:
-    clusters with s_i > 0.
+    or zero if no row has s_i > 0. u is minus the stack's server gradient; pass minus the update of the
+    server's own local training for the length of a party's update. Weights have no effect. ``kept``: clusters
+    with s_i > 0.
 
     Breakdown point: none by number. With any number of Byzantine clusters, the result is no longer than u and
     at no obtuse angle to it. Its quality then depends only on the server's data.

@@ -1,4 +1,4 @@
-"""Second-stage aggregation of Xiang et al.: clusters that agree with descent on the server's data."""
+"""Second-stage aggregation of Xiang et al. 2023."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -104,21 +104,18 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     """Return the sum of the k = ceil(gamma c) most trusted clusters over their weight.
 
     With ``divide_by`` = "all" it is over the weight of all clusters. Trust is ``stack.trust``, the sum of the
-    gains (:func:`trust_gains`) of members in all rounds, or by default the gain in this round. Ties are
-    frequent: they go to the higher score in this round, then to the first row in lexicographic order, for any
-    order of the clusters. ``kept``: the selected clusters.
+    members' gains (:func:`trust_gains`) in all rounds, or by default the gain in this round. Ties are
+    frequent: they go to the higher score in this round, then to the first row in lexicographic order.
+    ``kept``: the selected clusters.
 
-    Breakdown point: 0. k clusters are selected even if all are bad. A row that is long enough along descent
-    has the highest score, puts all others below the threshold and is selected at full length. Bound lengths
-    first (norm clipping; Xiang et al. test the norm). A weaker guarantee holds. While, in every round, all
-    products of honest clusters are positive and above those of all others, and k is at most their number, no
-    other cluster is selected. Without a half-life trust is never lost, so a party that was honest for long
-    may be trusted for long afterwards.
+    Breakdown point: 0. A row that is long enough along descent has the highest score, puts all others below
+    the threshold and is selected at full length; so bound lengths first (Xiang et al. test the norm). A
+    weaker guarantee: no other cluster is selected while, in every round, all products of honest clusters are
+    positive and above those of all others, and k is at most their number.
     Cost: two passes, O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves
-    ties open. The authors' code has both vectors ``normalised``, ``momentum`` 0.99, ``divide_by`` "selected",
-    and rounds gamma c down.
+    ties open.
 
     Raises:
         UsageError: the stack has no server gradient.
@@ -135,8 +132,8 @@ def trust_gains(stack: ClusterMeans, rule: InnerProduct) -> F64:
     """Return each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
     With ``credit`` = "all-scores" it is every score unchanged. A threshold discards how far scores are below
-    it. That costs little for clusters of 1, but it is the information that separates the members of larger
-    clusters (tests/unit/round/test_trust.py).
+    it. That costs little for clusters of 1, but separates members of larger clusters worse
+    (tests/unit/round/test_trust.py).
 
     Raises:
         UsageError: the stack has no server gradient.
@@ -176,8 +173,8 @@ def products(stack: ClusterMeans, rule: InnerProduct) -> F64:
 def above_mean(scores: F64, gamma: float) -> F64:
     """Return the scores, with 0 for those below the mean of the ceil(gamma c) highest (lines 10 to 12).
 
-    As printed, even if that mean is negative: then a cluster with a score between it and 0 loses by it, and
-    one with a lower score does not.
+    As printed, even if that mean is negative: then a cluster with a score between the mean and 0 loses by it,
+    and a cluster with a lower score does not.
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
     # Rounding may put the mean of equal numbers above all of them.

@@ -1,4 +1,4 @@
-"""Weighted mean: no robustness, and the reference for all robust rules."""
+"""Weighted mean."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Coordinate-wise mean around the median."""
+"""Mean around the median."""
 
 from typing import ClassVar
 
@@ -41,15 +41,12 @@ class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_
 def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Return, by coordinate, the weighted mean of the c - ``byzantine`` values nearest to the median.
 
-    The median is the ordinary one; it and the nearest values are counted without weights, one vote per
-    cluster. Values equally far at the cut share the remaining places evenly, so neither the order of the
-    clusters nor the sign of the values matters.
-
-    ``kept``: clusters of which at least half of the coordinates are among the nearest.
-
+    The median and the nearest values are counted without weights, one vote per cluster. Values equally far at
+    the cut share the remaining places evenly, so neither the order of the clusters nor the sign of the values
+    matters. ``kept``: clusters of which at least half of the coordinates are among the nearest.
 
     Breakdown point: ``byzantine`` clusters. The median then lies in the range of the other clusters, and the
-    averaged values lie within the width of that range from it. With one more cluster, one of its values is
+    averaged values within the width of that range from it. With one more cluster, one of its values is
     averaged at any distance.
     Cost: one sort of c values a coordinate and a few passes. O(d) memory.
     Source: Xie, Koyejo, Gupta 2018, "Generalized Byzantine-tolerant SGD" (arXiv 1802.10116), definition 7.
@@ -82,7 +79,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
         np.subtract(block.rows, median, out=distance)
         np.abs(distance, out=distance)
         near = distance <= radius
-        # Row by row, since counting along an axis first converts every flag to an integer.
+        # Counting along an axis would first convert every flag to an integer.
         counts += [np.count_nonzero(row) for row in near]
         (tied,) = np.nonzero(np.add.reduce(near, axis=0, dtype=np.int32) > keep)
         shared = _shares(distance[:, tied], radius[tied], keep) if tied.size else None
@@ -101,7 +98,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
 def _radius(block: distances.Block, median: F64, keep: int) -> F64:
     """Return the distance of the ``keep``-th nearest value: the nearest ones are adjacent in the ranking.
 
-    Overwrites ``block.ranked`` with differences: fresh memory would cost more than computing them.
+    Overwrites ``block.ranked`` and ``block.scratch``: fresh memory would cost more.
     """
     left_out = len(block.ranked) - keep
     below = np.subtract(median, block.ranked[: left_out + 1], out=block.scratch[: left_out + 1])

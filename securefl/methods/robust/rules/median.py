@@ -1,4 +1,4 @@
-"""Coordinate-wise weighted median."""
+"""Weighted median."""
 
 from typing import ClassVar
 
@@ -11,9 +11,11 @@ from securefl.base.stack import AggregationResult, ClusterMeans, everyone
 from securefl.methods.robust import distances
 
 WEIGHT_UNITS = 1 << 32
-"""Resolution of weights, which are compared as integers in units of the largest weight / 2^32. Sums are
-then exact in float64 for up to 2^20 clusters in any order. Rounding changes at most 2 units a cluster;
-such a difference does not decide which weight is half."""
+"""Resolution of weights, as integers in units of the largest weight / 2^32.
+
+Sums are then exact in float64 for up to 2^20 clusters. Rounding changes at most 2 units a cluster; such a
+difference does not decide which weight is half.
+"""
 
 Ranks = npt.NDArray[np.intp]
 
@@ -45,13 +47,12 @@ def weighted_median(stack: ClusterMeans) -> AggregationResult:
         lower = min {x_i : W((-inf, x_i]) >= T / 2},    upper = max {x_i : W([x_i, inf)) >= T / 2}.
 
     They differ only if a set of smallest values weighs T / 2, up to 2^-31 c of the largest weight. With equal
-    weights this is the ordinary median: the middle value, or the midpoint of the two middle ones. ``kept``:
-    all clusters, since each may supply some coordinate.
+    weights this is the ordinary median. ``kept``: all clusters, since each may supply some coordinate.
 
     Breakdown point: clusters that weigh less than T / 2, floor((c - 1) / 2) equal ones, cannot move a
     coordinate out of the range of the others.
-    Cost: one sort of c values a coordinate; with unequal weights of values tagged with their row. The few
-    coordinates with nearly equal values at the middle need an index sort too. O(d) memory.
+    Cost: one sort of c values a coordinate, and an index sort of the few coordinates with nearly equal values
+    at the middle. O(d) memory.
     Source: Yin et al. 2018 (arXiv 1803.01498), definition 1, with weights.
     """
     units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
@@ -77,7 +78,7 @@ class _Middle:
         self.mask = distances.tag_mask(len(units))
         half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
         self.enough, self.too_much = half - slack, half + slack
-        # The lower median's rank is lowest if the heaviest clusters come first and highest if they come last.
+        # It is lowest if the heaviest clusters come first and highest if they come last.
         ascending = np.sort(units)
         self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
         self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
@@ -86,7 +87,7 @@ class _Middle:
         """Return the lower and upper weighted median of each column, from tagged ranks."""
         width = block.rows.shape[1]
         columns = np.arange(width)
-        # Written over the tagged values: fresh memory would cost more than looking the values up again.
+        # Overwriting the tagged values is cheaper than fresh memory.
         whose = block.ranked[: min(self.highest + 2, len(block.ranked))].view(np.int64)
         whose &= self.mask
         rank, weight = self._rank(whose, block.scratch[: self.highest + 1], columns)

@@ -1,4 +1,4 @@
-"""Minimum-diameter averaging, exact."""
+"""Minimum-diameter averaging."""
 
 from bisect import bisect_left
 from typing import Annotated
@@ -15,9 +15,9 @@ from securefl.base.stack import AggregationResult, ClusterMeans
 from securefl.methods.robust import distances, products
 
 MAX_DIAMETER_BYZANTINE = 20
-"""Largest number of outliers for minimum-diameter averaging: its search grows like 1.47 to this power."""
+"""Largest number of outliers: the search grows like 1.47 to this power."""
 Graph = list[int]
-"""Graph: by vertex, its neighbours as bits of an integer."""
+"""Neighbours of each vertex, as bits of an integer."""
 
 
 class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_only=True):
@@ -47,14 +47,14 @@ class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_onl
 def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Return the weighted mean of the c - ``byzantine`` rows whose largest mutual distance is smallest.
 
-    Weights do not affect the choice. Several sets often share one diameter. The first of them with rows in
-    lexicographic order is taken, so the order of the clusters does not matter. ``kept``: the chosen clusters.
+    Weights do not affect the choice. Of several sets with one diameter the first in lexicographic order of
+    the rows is taken, so the order of the clusters does not matter. ``kept``: the chosen clusters.
 
     Breakdown point: ``byzantine`` rows, given c >= 2 * byzantine + 1: the chosen rows contain an honest one
     and lie within the honest diameter of it. With one more, a Byzantine row is chosen at any distance.
-    Cost: one Gram matrix, one pass, and the search. A set of diameter at most D leaves out a vertex cover of
-    the graph that joins rows farther apart than D; bounded search for covers of at most ``byzantine`` rows
-    grows like 1.47^byzantine, not like the binomial coefficient of plain enumeration. O(c^2 + d) memory.
+    Cost: one Gram matrix, one pass, and the search; O(c^2 + d) memory. A set of diameter at most D leaves out
+    a vertex cover of the graph that joins rows farther apart than D. Bounded search for covers of at most
+    ``byzantine`` rows grows like 1.47^byzantine.
     Source: El Mhamdi, Guerraoui, Rouault 2018 (arXiv 1802.07927), section 2.3 (there "Brute"); Rousseeuw
     1985. Search: Niedermeier 2006, "Invitation to fixed-parameter algorithms", section 8.
 
@@ -89,10 +89,7 @@ def _tightest(squared: F64, size: int) -> list[int]:
 
 
 def _first_set(conflicts: Graph, size: int) -> list[int]:
-    """Return the first set of ``size`` vertices without conflicts.
-
-    Takes each vertex in turn if such a set remains possible with it.
-    """
+    """Return the lexicographically first set of ``size`` vertices without conflicts."""
     graph, budget = list(conflicts), len(conflicts) - size
     chosen: list[int] = []
     gone = 0
@@ -127,8 +124,7 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
             # The neighbour of a leaf covers at least as many edges as the leaf.
             graph, budget = _without(graph, graph[degrees.index(1)]), budget - 1
         elif largest == 2 or largest > budget:
-            # Either only cycles are left, of which any vertex will do, or all its neighbours exceed the
-            # budget.
+            # Only cycles are left, where any vertex will do, or its neighbours exceed the budget.
             graph, budget = _without(graph, 1 << vertex), budget - 1
         elif _cover_fits(_without(graph, graph[vertex]), budget - largest):
             return True

@@ -1,4 +1,4 @@
-"""Multi-Krum: the mean of the cluster means with the closest neighbours."""
+"""Multi-Krum."""
 
 import numpy as np
 
@@ -41,13 +41,12 @@ def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> 
 
     A row's score is the sum of squared distances to its c - ``byzantine`` - 2 nearest other rows; ``keep``
     defaults to c - ``byzantine``. Weights do not affect the choice. Ties are broken as in
-    :func:`securefl.methods.robust.rules.krum.krum`, and ``keep`` = 1 is that rule. ``kept``: the chosen
-    clusters.
+    :func:`securefl.methods.robust.rules.krum.krum`, which is ``keep`` = 1. ``kept``: the chosen clusters.
 
-    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. With at most c - ``byzantine`` places, a
-    chosen Byzantine row has displaced an honest one with a larger score. So each chosen row lies within
-    sqrt(c - byzantine - 2) honest diameters of an honest one. Unboundedly large rows win if they win against
-    Krum, and from c - keep + 1 on, since then a place is left for them.
+    Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. A chosen Byzantine row has then displaced
+    an honest one with a larger score. So each chosen row lies within sqrt(c - byzantine - 2) honest diameters
+    of an honest one. Unboundedly large rows win if they win against Krum, and from c - keep + 1 on, since
+    then a place is left for them.
     Cost: one Gram matrix and one pass, O(c^2 d) time; O(c^2 + d) memory.
     Source: Blanchard et al. 2017, section 5 ("Multi-Krum").
 

@@ -1,4 +1,4 @@
-"""Sign-based aggregation: each cluster votes on the direction of each coordinate."""
+"""Majority of signs."""
 
 from typing import ClassVar
 
@@ -36,15 +36,13 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
 def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     """Return ``step`` in the direction of more weight, by coordinate: step * sign(sum_i w_i sign(x_i)).
 
-    It is 0 if both directions weigh the same, up to 2^-31 c of the largest weight. Lengths of rows and of
-    coordinates have no effect: only ``step`` sets the scale of updates. ``kept``: all clusters, since all
-    vote.
+    It is 0 if both directions weigh the same, up to 2^-31 c of the largest weight. ``kept``: all clusters,
+    since all vote.
 
     Breakdown point: no coordinate ever exceeds ``step``. If clusters with more than half of the weight agree
-    on a direction, the others cannot change it; with equal weights the others are floor((c - 1) / 2)
-    clusters. If noise or different data divide the honest clusters, few Byzantine ones suffice. The source
-    proves convergence against fewer than half that negate their signs, for noise that is unimodal and
-    symmetric in each coordinate.
+    on a direction, the others, floor((c - 1) / 2) of equal weight, cannot change it. If noise or different
+    data divide the honest clusters, few Byzantine ones suffice. The source proves convergence against fewer
+    than half that negate their signs, for noise that is unimodal and symmetric in each coordinate.
     Cost: O(c d) time, O(d) memory.
     Source: Bernstein, Zhao, Azizzadenesheli, Anandkumar 2019, "signSGD with majority vote is communication
     efficient and fault tolerant" (arXiv 1810.05291), algorithm 1 without momentum, theorem 2; with weights.
@@ -54,7 +52,7 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     """
     if not step > 0:
         raise UsageError(f"step must be positive, found {step}")
-    # Integers, as for the median: their sums are exact in any order of the clusters.
+    # Sums of integers are exact in any order of the clusters.
     units = np.maximum(np.rint(stack.weights * (WEIGHT_UNITS / stack.weights.max())), 1.0)
     votes, vote = np.zeros(stack.dimension), np.empty(stack.dimension)
     for weight, row in zip(units, stack.means, strict=True):

@@ -1,4 +1,4 @@
-"""Coordinate-wise trimmed mean."""
+"""Trimmed mean."""
 
 import math
 from collections.abc import Mapping
@@ -67,10 +67,8 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
 def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
     """Return, by coordinate, the weighted mean without the ``trim`` smallest and ``trim`` largest values.
 
-    Trimming counts clusters without their weights: each has one vote on which values are extreme. Equal
-    values at the cut share the remaining places evenly (their weights are multiplied by places / equal
-    values), so the order of the clusters does not matter.
-
+    Trimming counts clusters without their weights. Equal values at the cut share the remaining places evenly
+    (their weights are multiplied by places / equal values), so the order of the clusters does not matter.
     ``kept``: clusters with at least half of their fair share of coordinates, (c - 2 trim) / c of all, within
     the range of the values that remain.
 
@@ -90,7 +88,7 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
         low, high = ranked[trim], ranked[clusters - 1 - trim]
         inside = rows >= low
         inside &= rows <= high
-        # Row by row, since counting along an axis first converts every flag to an integer.
+        # Counting along an axis would first convert every flag to an integer.
         survived += [np.count_nonzero(row) for row in inside]
         np.copyto(share, inside)
         if trim:

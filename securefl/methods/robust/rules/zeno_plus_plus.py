@@ -1,4 +1,4 @@
-"""Zeno++ on cluster means: a test on a gradient of the server's validation data."""
+"""Zeno++."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -64,24 +64,25 @@ PRESETS: Mapping[str, ZenoPlusPlus] = MappingProxyType(
         "share-figures-8-9-baseline": ZenoPlusPlus(scale="normalised", rho=1e-5, eps=5.0),
     }
 )
-"""Parameters published by SHARE (section 6, appendix D), all with eta = 1. The last set is for the
-baselines, without SHARE (Figure 8) and with fixed clusters (Figure 9). Algorithm 2 read literally has
-the scale "sum", with which the published thresholds accept -10x updates
-(tests/unit/robust/test_zeno.py)."""
+"""Parameters published by SHARE (section 6, appendix D), all with eta = 1.
+
+The last is for the baselines: without SHARE (Figure 8) and with fixed clusters (Figure 9). Algorithm 2 read
+literally has the scale "sum", with which the published thresholds accept -10x updates
+(tests/unit/robust/test_zeno.py).
+"""
 
 
 def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult:
     """Return the sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
 
     The result is sum_(accepted) w_j x_j over the weight of all clusters, as in Algorithm 2, or over that of
-    the accepted (``divide_by``); zero if none is accepted. For any scale of the *scored* vector, the accepted
-    means keep their own length. ``kept``: the accepted clusters.
+    the accepted (``divide_by``); zero if none is accepted. The accepted means keep their own length.
+    ``kept``: the accepted clusters.
 
     The threshold eps is compared with -<gradient, g>, so it has a scale. With "sum" and "mean" a harmful
-    update passes once the model is good enough for its inner product to be below eps. With "normalised" all
-    lengths are the gradient's, and the direction decides; but for eps > 0 every direction passes once
-    ||gradient||^2 (1 + rho / eta) <= eps. At eps = 0, the default, no scale matters: a cluster is accepted if
-    the cosine between it and descent is at least rho / eta.
+    update passes once the model is so good that its inner product is below eps. With "normalised" the
+    direction decides; but for eps > 0 every direction passes once ||gradient||^2 (1 + rho / eta) <= eps. At
+    eps = 0, the default, a cluster is accepted if the cosine between it and descent is at least rho / eta.
 
     Breakdown point: none by number for "sum" and "mean" with rho > 0, which reject every vector longer than
     (||gradient|| + sqrt(||gradient||^2 + 4 rho eps / eta)) eta / (2 rho). 0 for "normalised": an accepted
@@ -104,8 +105,8 @@ def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult
 def zeno_scores(stack: ClusterMeans, rule: ZenoPlusPlus) -> F64:
     """Return -eta <gradient, g_j> - rho ||g_j||^2 by cluster, f64 ``(c,)`` (definition B.2); never NaN.
 
-    g_j is the cluster's mean times its share of the weight ("sum"), the mean, or the mean rescaled to the
-    gradient's length ("normalised"; a mean of zero stays zero).
+    By ``scale``, g_j is the cluster's mean times its share of the weight, the mean, or the mean rescaled to
+    the gradient's length (zero stays zero).
 
     Raises:
         UsageError: the stack has no server gradient.
