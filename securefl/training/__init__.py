@@ -1,1 +1,1 @@
-"""Training and everything else that needs torch: data, models, local training, evaluation."""
+"""Data, models, local training, evaluation: all that needs torch."""

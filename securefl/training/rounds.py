@@ -16,8 +16,7 @@ from securefl.training import dpsgd, models, sgd
 from securefl.training.data import Shard
 
 DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
-"""Function from samples, labels and the number of classes to other samples and labels; see ``Shard`` for
-both forms."""
+"""Function from samples, labels and number of classes to other samples and labels (see ``Shard``)."""
 
 
 class Trainer(Protocol):

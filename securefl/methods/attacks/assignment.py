@@ -37,12 +37,10 @@ def party_names(parties: int) -> tuple[PartyId, ...]:
 def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
     """Return behaviours by actor, in the scenario's order; actors without any are absent.
 
-    The server's name is SERVER. Values that follow from the whole scenario are filled in. For attacks on
-    updates ``parties`` is the coalition, also for a drawn ``count``. ``rounds`` excludes rounds in which an
-    adaptive attack is honest, and ALIE has its ``z``.
-
-    Behaviours with a ``count`` go to parties without a named behaviour or an earlier count. Their order is
-    that of SHA-256 over the public seed and the name.
+    The server's name is SERVER. Values that follow from the whole scenario are filled in: ``parties`` of an
+    attack on updates is the coalition, also for a drawn ``count``; ``rounds`` excludes rounds in which an
+    adaptive attack is honest; ALIE has its ``z``. Behaviours with a ``count`` go to parties without a named
+    behaviour or an earlier count, in the order of SHA-256 over the public seed and the name.
 
     Args:
         scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
@@ -93,10 +91,7 @@ def is_of_server(behaviour: Behaviour) -> bool:
 
 
 def is_byzantine(behaviour: Behaviour) -> bool:
-    """Return True if the behaviour changes a party's contribution to the model.
-
-    A rule has to tolerate such parties.
-    """
+    """Return True if the behaviour changes a party's contribution, which a rule must tolerate."""
     return isinstance(behaviour, Poisoning | FalseCount)
 
 
@@ -193,7 +188,7 @@ def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def _family(behaviour: Behaviour) -> str:
-    """Return the family of a behaviour; an actor has at most one behaviour of a family in a round."""
+    """Return the family of a behaviour; an actor has at most one of a family in a round."""
     families = {"server": ServerBehaviour, "silence": Drop | Kill, "data": DataAttack, "update": UpdateAttack}
     return next((name for name, kinds in families.items() if isinstance(behaviour, kinds)), behaviour.kind)
 

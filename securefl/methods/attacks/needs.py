@@ -1,8 +1,4 @@
-"""Requirements of attacks on the numbers of parties and attackers and on the data; choice of attackers.
-
-Arithmetic and checks only; the attacks are in :mod:`securefl.methods.attacks`. Placement of attackers in the
-round's clusters: all in few clusters, or one in each of many.
-"""
+"""Requirements of attacks on the numbers of parties and attackers and on the data; choice of attackers."""
 
 from __future__ import annotations
 
@@ -69,7 +65,7 @@ def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[st
 
 
 def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape: tuple[int, ...]) -> None:
-    """Reject attacks on labels and images that this data set does not have.
+    """Reject attacks on labels and images that a data set does not have.
 
     Args:
         behaviours: of the scenario.
@@ -85,11 +81,7 @@ def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape:
 
 
 def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
-    """Reject attacks that are impossible for a real attacker.
-
-    Raises:
-        ConfigError: an omniscient attack.
-    """
+    """Raise a ConfigError for an omniscient attack, which is impossible for a real attacker."""
     for index, behaviour in enumerate(behaviours):
         if is_omniscient(behaviour):
             raise ConfigError(
@@ -126,15 +118,14 @@ def acting(
 ) -> frozenset[PartyId]:
     """Choose ``actors`` of the coalition's members in the clusters; all if there are no more.
 
-    A cluster with an actor is hit. ``concentrate`` hits the fewest (the attack dominates them). ``spread``
-    hits the most (few clusters stay clean).
+    ``concentrate`` hits the fewest clusters (the attack dominates them). ``spread`` hits the most (few
+    clusters stay clean), as SHARE (Velicheti et al. 2021), section 4, assumes at worst.
 
     The choice is optimal for R = 1, or with at most :data:`EXACT_UP_TO` choices. Beyond, spreading is greedy
     and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
     concentration has no such bound. All parties that know the clusters compute the same actors.
 
     Knows: the round's clusters, as every participant does, and its coalition.
-    Source: SHARE (Velicheti et al. 2021), section 4: at worst each attacker spoils a cluster of its own.
     """
     hits = _hits(coalition, clusters)
     if actors >= len(hits):
@@ -152,7 +143,7 @@ def hit(actors: Iterable[PartyId], clusters: Clusters) -> int:
 
 
 def _hits(parties: Iterable[PartyId], clusters: Clusters) -> dict[PartyId, frozenset[int]]:
-    """Return the indices of a party's clusters, by party that is in any."""
+    """Return the indices of each party's clusters; parties without any are absent."""
     wanted, hits = set(parties), dict[PartyId, frozenset[int]]()
     numbered = enumerate(members for reclustering in clusters for members in reclustering)
     for number, members in numbered:

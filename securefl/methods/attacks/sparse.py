@@ -1,4 +1,4 @@
-"""Energy on a few coordinates, as much as noise hides from tests of an upload's length and law."""
+"""Attack on a few coordinates that noise hides."""
 
 import math
 
@@ -22,7 +22,7 @@ def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I
 
     Knows: its own update and the scenario's noise.
     Source: none; designed against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm
-    and one Kolmogorov-Smirnov distance. ``docs/results/checks.md`` shows the results of other tests.
+    and one Kolmogorov-Smirnov distance (``docs/results/checks.md``).
     """
     count = min(coordinates, encoded.size)
     where = np.argpartition(np.abs(signal), encoded.size - count)[encoded.size - count :]

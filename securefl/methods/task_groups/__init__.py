@@ -1,4 +1,4 @@
-"""Task groups: parties of different data distributions, and a model for each group of them (BR-IFCA)."""
+"""Task groups: parties of different data distributions, and a model for each group (BR-IFCA)."""
 
 import lazy_loader
 

@@ -11,8 +11,7 @@ from securefl.base.arrays import F64
 from securefl.methods.task_groups import problem
 
 Craft = Callable[[F64], F64]
-"""Function of the vectors of a group's honest members, f64 ``(h, d)`` with h >= 1, to one vector f64
-``(d,)``: the form of :mod:`securefl.methods.attacks`."""
+"""Attack: from vectors of a group's honest members, f64 ``(h, d)``, h >= 1, to one vector f64 ``(d,)``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +21,7 @@ class Turn:
     models: F64
     """Broadcast models, f64 ``(k, d)``."""
     byzantine: problem.Problem
-    """The Byzantine machines and their data."""
+    """Byzantine machines and their data."""
     honest_choice: problem.Choice
     """Groups of the honest machines."""
     honest_vectors: F64
@@ -41,7 +40,7 @@ class Adversary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """The paper's experiment: loss and gradient at ``factor`` times the models (Section 6)."""
+    """Loss and gradient at ``factor`` times the models: the paper's experiment (Section 6)."""
 
     factor: float = 3.0
 
@@ -55,12 +54,12 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True)
 class SmallestGroup:
-    """The theory's worst case: all attack the group with the fewest honest members (Section 5.1)."""
+    """Attack on the group with the fewest honest members, at least one: the worst case (Section 5.1)."""
 
     craft: Craft
 
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
-        """Return groups and vectors as :class:`Adversary` does; only groups with honest machines are chosen.
+        """Return groups and vectors as :class:`Adversary` does.
 
         It ignores fixed groups, since a Byzantine machine could have sent a minimiser of that group.
         """
@@ -82,7 +81,7 @@ def _craft_vector(craft: Craft, turn: Turn, choice: problem.Choice, own: F64) ->
 
 
 def reversed_mean(factor: float) -> Craft:
-    """Return an attack that sends minus ``factor`` times the honest mean: the simplest one."""
+    """Return an attack that sends minus ``factor`` times the honest mean."""
 
     def craft(known: npt.NDArray[np.float64]) -> F64:
         found: F64 = -factor * known.mean(axis=0)

@@ -1,9 +1,8 @@
 """Algorithm 1: estimate groups, aggregate gradients by group, step, project; repeat.
 
-With :class:`~securefl.methods.robust.rules.mean.Mean` as its rule it is IFCA (Ghosh et al. 2020).
-Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638), Algorithm 1.
-
-The baseline of Ghosh et al. 2019 (arXiv 1906.06629): minimisers, robust clustering, descent by group.
+Source: Tao, Yang, Kulkarni 2023 (arXiv 2306.00638). With the rule
+:class:`~securefl.methods.robust.rules.mean.Mean` it is IFCA (Ghosh et al. 2020). The baseline of Ghosh et al.
+2019 (arXiv 1906.06629) is :func:`three_stage`.
 """
 
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ class Settings:
     resample: bool = False
     """True if iteration t estimates groups and takes gradients on new parts, 2 t and 2 t + 1 of 2 T."""
     weights: Literal["equal", "points"] = "equal"
-    """Weight of a machine in weighted rules: 1 or its number of points; the paper uses 1."""
+    """Weight of a machine in weighted rules: 1, as in the paper, or its number of points."""
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
@@ -66,8 +65,7 @@ class Descent:
     refused: int
     """Number of messages, over all iterations, without a group or a finite vector."""
     waited: int
-    """Number of (iteration, group) pairs in which a group had too few members for the rule and kept its
-    model."""
+    """Number of (iteration, group) pairs with too few members for the rule; the group kept its model."""
 
 
 def descend(
@@ -86,8 +84,8 @@ def descend(
         settings: of the descent.
         byzantine: True for Byzantine machines, bool ``(m,)``; default: none.
         adversary: decides for these machines; default: they behave as honest ones.
-        pinned: group by machine, if groups are fixed and not estimated (the last stage of Three-Stage);
-            :data:`NOBODY` for machines that do not take part.
+        pinned: group by machine, if groups are not estimated (the last stage of Three-Stage); :data:`NOBODY`
+            for machines that do not take part.
 
     Raises:
         UsageError: shapes that do not fit; more models than machines; a loss of an honest machine that is not
@@ -130,7 +128,7 @@ def descend(
 
 
 def project(model: F64, radius: float | None) -> F64:
-    """Return the nearest point of the ball around 0 (the Euclidean projection of Algorithm 1)."""
+    """Return the nearest point of the ball around 0; ``model`` if ``radius`` is None."""
     if radius is None:
         return model
     length = float(np.linalg.norm(model))
@@ -169,7 +167,7 @@ def _messages(
 
 
 def _screen_vectors(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) -> tuple[Choice, int]:
-    """Return the groups of machines with usable messages, and the number of others."""
+    """Return the groups of machines with usable messages, and the number of other messages."""
     if pinned is not None:
         choice = np.where(pinned == NOBODY, NOBODY, choice)
     usable = np.isfinite(vectors).all(axis=1) & (choice < groups) & (choice >= 0)
@@ -186,7 +184,7 @@ class ThreeStage:
     groups: Choice
     """Groups of the second stage, by machine; the third does not change them."""
     centroids: F64
-    """Centroids, f64 ``(k, d)``, at which the third stage starts."""
+    """Start of the third stage, f64 ``(k, d)``."""
 
 
 def three_stage(
@@ -202,8 +200,8 @@ def three_stage(
 ) -> ThreeStage:
     """Cluster the machines' own minimisers once, then descend within the resulting groups.
 
-    Every machine joins its nearest centroid, trimmed ones too: the Byzantine ones are unknown, and the rule
-    of the third stage handles them. Byzantine machines send the minimiser of their own data.
+    Every machine joins its nearest centroid, trimmed ones too: the rule of the third stage handles the
+    Byzantine ones, which are unknown. Byzantine machines send the minimiser of their own data.
 
     Args:
         problem: m machines and their data.

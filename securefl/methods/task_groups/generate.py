@@ -36,7 +36,7 @@ class ProblemSetup:
     noise: float = 0.2**0.5
     """Standard deviation of responses, or of points in each coordinate."""
     norm: float = 1.0
-    """r: norm of every true parameter."""
+    """r, norm of every true parameter."""
     byzantine_norm: float = 3.0
     """Norm of the parameters of Byzantine machines' data."""
     fewest: int | None = None
@@ -91,7 +91,7 @@ def draw(setup: ProblemSetup, rng: np.random.Generator) -> DrawnProblem:
     """Draw one trial: truths, evenly filled groups, data.
 
     True parameters are coordinate-wise Bernoulli(1/2), rescaled to norm r; a draw with two equal ones, or
-    without any 1, is repeated. For Poisson data they are rates: with norm r, and none below 0.
+    without any 1, is repeated. For Poisson data they are the rates.
     """
     truth = _different(setup, rng)
     labels = np.zeros(setup.machines, dtype=np.intp)

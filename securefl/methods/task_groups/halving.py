@@ -1,8 +1,8 @@
 """Halving: evidence that members of one model belong to several groups, and the direction of the split.
 
-Members of two groups that share a model pull it in opposite directions: at rest their mean updates are
-opposite. So means of a few members lie along one line, and a step along it lowers one group's loss and raises
-the other's. The same rule doubles a code book in vector quantisation (Linde, Buzo and Gray 1980).
+At rest, the mean updates of two groups that share a model are opposite. So means of a few members lie along
+one line, and a step along it lowers one group's loss and raises the other's. The same rule doubles a code
+book in vector quantisation (Linde, Buzo and Gray 1980).
 """
 
 import math
@@ -23,17 +23,21 @@ class Spread:
     """Spread of one model's members, as seen in means over clusters."""
 
     ratio: float
-    """Largest eigenvalue of the means' covariance over the average one, 1 to c - 1: near 1 if members
-    differ only by chance, larger if they belong to several groups."""
+    """Largest eigenvalue of the means' covariance over the average one, 1 to c - 1.
+
+    It is near 1 if members differ only by chance, larger if they belong to several groups.
+    """
     length: float
-    """Root mean square of one member's deviation in the main direction, L2, in the parameters' unit;
-    slightly less, since long deviations are shortened."""
+    """Root mean square of one member's deviation in the main direction, L2, in the parameters' unit.
+
+    Slightly less, since long deviations are shortened.
+    """
     direction: F64 = field(repr=False)
     """Unit vector, or zero if all means are equal, f64 ``(d,)``."""
 
 
 def spread(means: F64, members: I64) -> Spread:
-    """Return the main direction of cluster means, of which less than half may be Byzantine.
+    """Return the main direction of cluster means, if less than half of them are Byzantine.
 
     Deviations from the coordinate-wise median are shortened to the median length, so that outliers do not
     determine the direction. A mean over n members deviates by 1 / sqrt(n) of one member's deviation.
@@ -73,9 +77,9 @@ def spread(means: F64, members: I64) -> Spread:
 def leading(products: F64) -> tuple[float, F64]:
     """Return the largest eigenvalue of inner products and its unit vector, by repeated squaring.
 
-    Not by LAPACK, whose last bits depend on the processor: verifiers repeat the step on their own machines
-    (ADR 0045). An eigenvector has no sign, so its largest entry is made positive. If all products are zero,
-    so are both results.
+    LAPACK's last bits depend on the processor, and verifiers repeat the step on their own machines (ADR
+    0045). An eigenvector has no sign, so its largest entry is made positive. If all products are zero, so are
+    both results.
 
     Args:
         products: f64 ``(c, c)``, symmetric, positive semidefinite up to rounding.

@@ -1,4 +1,4 @@
-"""Trimmed k-means: Lloyd's iterations that exclude the farthest share of the points (Ghosh et al. 2019)."""
+"""Trimmed k-means (Ghosh et al. 2019)."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ ITERATIONS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KMeansResult:
-    """The best of several attempts."""
+    """Best of several attempts."""
 
     centroids: F64
     """Centroids, f64 ``(k, d)``."""
@@ -35,8 +35,8 @@ def trimmed_kmeans(
 ) -> KMeansResult:
     """Cluster m points into k groups without the ``trim`` share that lies farthest from its centroid.
 
-    Every restart begins with D^2 sampling (k-means++) that never draws the farthest ``trim`` share, so that
-    few outliers do not become seeds. The attempt of the smallest trimmed cost is returned.
+    Every restart runs Lloyd's iterations from D^2 sampling (k-means++) that never draws the farthest ``trim``
+    share, so that outliers do not become seeds. The attempt of the smallest trimmed cost is returned.
 
     Args:
         points: f64 ``(m, d)``, finite.

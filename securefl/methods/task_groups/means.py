@@ -14,7 +14,7 @@ from securefl.methods.task_groups.problem import Choice, Problem, spans
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanLook:
-    """Losses and gradients of k candidate means; see :class:`securefl.methods.task_groups.problem.Look`."""
+    """Losses and gradients of k candidate means (a :class:`~securefl.methods.task_groups.problem.Look`)."""
 
     problem: Means
     models: F64
@@ -92,6 +92,6 @@ class Means:
         return Means(tuple(z for z, wanted in zip(self.points, rows, strict=True) if wanted))
 
     def part(self, number: int, parts: int) -> Problem:
-        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return part ``number`` of ``parts`` of every machine's points."""
         first, end = spans(self.counts, number, parts)
         return Means(tuple(z[a:b] for z, a, b in zip(self.points, first, end, strict=True)))

@@ -1,7 +1,4 @@
-"""Clustered learning problems: losses of all machines at all models, and their gradients.
-
-Recovery of the truth: distance of estimated models to the true ones, and machines in their own group.
-"""
+"""Clustered learning problems: losses and gradients of machines at models, and recovery of the truth."""
 
 from __future__ import annotations
 
@@ -64,8 +61,6 @@ class Problem(Protocol):
     def part(self, number: int, parts: int) -> Problem:
         """Return part ``number`` of ``parts`` disjoint parts of every machine's points (Section 5).
 
-        Used for re-sampling.
-
         Raises:
             UsageError: a machine has fewer points than parts.
         """
@@ -80,7 +75,7 @@ def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
         who: names of the machines for the error.
 
     Raises:
-        UsageError: a loss is not finite, so no model can be chosen.
+        UsageError: a loss is not finite.
     """
     wrong = ~np.isfinite(losses)
     if wrong.any():
@@ -95,9 +90,7 @@ def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
 
 
 def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choice, Choice]:
-    """Return the first point and the end of part ``number`` for each machine.
-
-    Parts differ by at most one point.
+    """Return the first point and the end of part ``number`` for each machine; sizes differ by at most one.
 
     Raises:
         UsageError: a machine has fewer points than parts.
@@ -114,7 +107,7 @@ def spans(counts: npt.NDArray[np.int64], number: int, parts: int) -> tuple[Choic
 
 
 def nearest_distance(estimates: F64, truth: F64) -> float:
-    """Return the paper's metric as its authors compute it: mean distance of estimates to the nearest truth.
+    """Return the mean distance of estimates to the nearest truth: the metric of the paper's authors.
 
     It does not detect two estimates of one group and none of another.
     """

@@ -14,7 +14,7 @@ from securefl.methods.task_groups.problem import Choice, Problem, spans
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegressionLook:
-    """Residuals of k models; see :class:`securefl.methods.task_groups.problem.Look`."""
+    """Residuals of k models (a :class:`~securefl.methods.task_groups.problem.Look`)."""
 
     problem: Regressions
     residuals: F64
@@ -37,8 +37,8 @@ class RegressionLook:
 class Regressions:
     """Linear regression with loss (y - <x, theta>)^2 on each of m machines.
 
-    Machines with fewer points than the largest one are padded with rows of zeros, which do not change any
-    loss, gradient or least-squares problem.
+    Machines with fewer points than the largest one are padded with rows of zeros, which change no loss,
+    gradient or least-squares problem.
 
     Raises:
         UsageError: other dtypes or shapes, a value that is not finite, a machine without points, or padding
@@ -96,7 +96,7 @@ class Regressions:
         return Regressions(self.x[rows], self.y[rows], self.counts[rows])
 
     def part(self, number: int, parts: int) -> Problem:
-        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return part ``number`` of ``parts`` of every machine's points."""
         first, end = spans(self.counts, number, parts)
         longest = int((end - first).max())
         x = np.zeros((self.machines, longest, self.dimension))
@@ -109,7 +109,7 @@ class Regressions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentLook:
-    """Second moments at k models; see :class:`securefl.methods.task_groups.problem.Look`."""
+    """Second moments at k models (a :class:`~securefl.methods.task_groups.problem.Look`)."""
 
     problem: Moments
     models: F64
@@ -186,5 +186,5 @@ class Moments:
         )
 
     def part(self, number: int, parts: int) -> Problem:
-        """Return a part; see :meth:`securefl.methods.task_groups.problem.Problem.part`."""
+        """Return part ``number`` of ``parts`` of every machine's points."""
         return self.whole.part(number, parts)

@@ -1,4 +1,4 @@
-"""One gradient from those of a group: by any rule of :mod:`securefl.methods.robust`, or one for its size."""
+"""Aggregation of the gradients of one group."""
 
 import math
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from securefl.methods import robust
 class TrimmedShare:
     """Option II: the coordinate-wise trimmed mean without the smallest and largest ``share`` of the members.
 
-    The paper assumes groups in which share times size is an integer. Here ceil(share c) members are trimmed
-    at either end. Byzantine machines are spread unevenly over the groups, and rounding down admits some
-    (measured with the experiment of Section 6 at d = 20: .047 with floor, .041 with ceil).
+    At either end ceil(share c) members are trimmed; the paper assumes that share c is an integer. Byzantine
+    machines are spread unevenly over the groups, and rounding down admits some (Section 6 at d = 20: .047
+    with floor, .041 with ceil).
     """
 
     share: float

@@ -1,4 +1,4 @@
-"""Starting points of models: near the truth, at random, or without an oracle."""
+"""Starting points of models: near the truth, or without an oracle."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ STEPS = tuple(2.0**power for power in range(-6, 3))
 def near_truth(drawn: DrawnProblem, share: float, rng: np.random.Generator) -> F64:
     """Return the truths, each moved by ``share`` of the separation in a random direction, f64 ``(k, d)``.
 
-    The theory requires less than half of it (Assumption 5.8); it needs an oracle.
+    The theory requires a ``share`` below 1/2 (Assumption 5.8).
     """
     away = rng.standard_normal(drawn.truth.shape)
     away /= np.linalg.norm(away, axis=1, keepdims=True)
@@ -52,12 +52,12 @@ def split(
 
     1. All machines learn one model, robustly, for :data:`PLAIN_ITERATIONS`: it rests between the groups.
     2. Every machine sends its gradient there once. Means over random clusters of ``cluster`` machines are
-       reduced to the k - 1 directions in which most of them differ, and then split by trimmed k-means. Rows
-       longer than the median are first shortened to it, so that outliers do not determine a direction.
+    reduced to the k - 1 directions in which most of them differ, and then split by trimmed k-means. Rows
+    longer than the median are first shortened to it, so that outliers do not determine a direction.
     3. A group's start is the common model minus a multiple of ``cluster`` times its centroid's deviation. The
-       multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss. A few
-       false reports cannot move that median far. With 5 % of Byzantine machines no false report would have
-       changed the multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
+    multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss, which a
+    few false reports cannot move far. With 5 % of Byzantine machines no false report would have changed the
+    multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
 
     Args:
         problem: m machines and their data.
@@ -108,7 +108,7 @@ def halves(
     Args:
         problem: m machines and their data.
         groups: k.
-        settings: the rate and the rule of the descent between two splits, which is Algorithm 1.
+        settings: the rate and the rule of Algorithm 1 between two splits.
         rng: for the clusters.
         byzantine: True for Byzantine machines.
         adversary: decides for these machines.
@@ -153,7 +153,7 @@ def _part_models(models: F64, source: int, tilt: F64) -> F64:
 def _messages(
     problem: Problem, models: F64, byzantine: npt.NDArray[np.bool_], adversary: Adversary | None
 ) -> tuple[Choice, F64]:
-    """Return the model that every machine names, ``(m,)``, and its gradient there, f64 ``(m, d)``."""
+    """Return the model that every machine chooses, ``(m,)``, and its gradient there, f64 ``(m, d)``."""
     look = problem.look(models)
     choice = least(look.losses)
     own = look.gradients(choice)

@@ -1,20 +1,18 @@
 """Cap on all parties' counts, tested on a random sample of them (Portnoy et al. 2022, Theorem 2).
 
-For federations with too many parties to ask all of them. The text of the paper lost its roots; with them
+The text of the paper lost its roots; with them
 
     eps1 = sqrt(ln(3 / delta) / 2k),    eps3 = U sqrt(ln(3 / delta) / 2k),
     eps2 = U sqrt(ln(3 / delta) / (2 (k (alpha - eps1) + 1))).
 
+The proof applies Hoeffding's inequality to the mean of the largest values of the sample, which are not
+independent draws; yet the required statement holds. Let x = k (alpha - eps1). The probability that at most x
+draws come from the alpha K largest counts is at most delta / 3. Otherwise there are at least j = floor(x) + 1
+such draws. They are independent of each other, and the mean of the j largest values of the sample is at least
+theirs.
 
-The proof applies Hoeffding's inequality to the mean of the largest values of the sample. These order
-statistics are not independent draws, but the required statement holds. Let x = k (alpha - eps1). The
-probability that at most x draws come from the alpha K largest counts is at most delta / 3, since the
-inequality bounds "at most x", x included. Otherwise there are at least j = floor(x) + 1 such draws: as many
-as the theorem's mean has terms, x + 1 if x is an integer. The j draws are independent of each other, and the
-mean of the j largest values of the sample is at least theirs.
-
-So eps2 uses j terms. The paper's x + 1 is up to one more unless x is an integer; its eps2 is then too small
-for this argument. ``docs/weighting.md`` has the measured coverage.
+So eps2 uses j terms. The paper's x + 1 is up to one more unless x is an integer, and its eps2 too small for
+this argument. ``docs/weighting.md`` has the measured coverage.
 """
 
 import math
@@ -31,28 +29,28 @@ class PartialView:
     """Evidence of a sample about all parties."""
 
     largest: float
-    """Upper bound on the mean of the ceil(alpha K) largest truncated counts, at confidence 1 - 2 delta /
-    3."""
+    """Upper bound on the mean of the ceil(alpha K) largest truncated counts (confidence 1 - 2 delta / 3)."""
     mean: float
-    """Lower bound on the mean of all truncated counts, at 1 - delta / 3; at most 0 if the sample is not
-    informative."""
+    """Lower bound on the mean of all truncated counts, at 1 - delta / 3.
+
+    At most 0 if the sample is not informative.
+    """
     proportion: float
-    """Upper bound on mwp(trunc(N, U), alpha), alpha ``largest`` / ``mean``; infinite if ``mean`` is not
-    positive."""
+    """Upper bound on mwp(trunc(N, U), alpha), alpha ``largest`` / ``mean``; infinite if ``mean`` <= 0."""
     holds: bool
     """True if the proportion is at most alpha*."""
 
 
 def smallest_sample(alpha: truncation.Share, delta: float) -> int:
-    """Return the least k with eps1 < alpha; smaller samples surely contain none of the largest alpha K."""
+    """Return the least k with eps1 < alpha; smaller samples may contain none of the largest alpha K."""
     return math.floor(math.log(3 / delta) / (2 * float(truncation.exact(alpha)) ** 2)) + 1
 
 
 def values_averaged(surely: float) -> int:
     """Return the number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
 
-    An x just below an integer by rounding counts as that integer. Rounding in the other direction is
-    harmless: the probability for eps1 changes with x by less than a relative 4e-9.
+    An x just below an integer counts as that integer. This is harmless: the probability for eps1 changes by
+    less than a relative 4e-9.
     """
     return math.floor(surely + 1e-9) + 1
 
@@ -66,8 +64,7 @@ def partial_view(
 ) -> PartialView:
     """Test the bound on k counts that were drawn independently and uniformly from all.
 
-    If alpha K is not an integer, mwp uses ceil(alpha K) parties and the theorem alpha K: then pass ceil(alpha
-    K) / K as ``alpha``.
+    If alpha K is not an integer, pass ceil(alpha K) / K as ``alpha``, since mwp uses ceil(alpha K) parties.
 
     Args:
         sample: the counts, positive, not yet truncated.

@@ -2,12 +2,10 @@
 
 Portnoy, Tirosh and Hendler, "Towards federated learning with Byzantine-robust client weighting", Applied
 Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1, Algorithm
-3.
+3; Theorem 3 on the skew.
 
 All results are exact: counts are integers, and U is a rational number. Shares are decimal fractions as
 written: 0.1 is one tenth, since ceil(0.1 * 100) of its float would be eleven.
-
-Skew by truncation: the change of the minimised objective (Portnoy et al. 2022, Theorem 3), from losses.
 """
 
 import math
@@ -38,11 +36,11 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     """Return the maximal weight proportion (Definition 1): the weight share of the ceil(share K) heaviest.
 
     Args:
-        counts: K >= 1 of them, in any order, not negative, not all 0.
-        share: of the parties, in (0, 1].
+        counts: K >= 1 of them, in any order.
+        share: of the parties.
 
     Raises:
-        UsageError: no weights, a negative one, or a share outside (0, 1].
+        UsageError: no counts, a negative one, all 0, or a share outside (0, 1].
     """
     if not 0 < exact(share) <= 1:
         raise UsageError(f"share of the parties must be above 0 and at most 1, found {share}")
@@ -61,10 +59,9 @@ def truncate_counts(counts: Iterable[int], cap: Fraction | int) -> list[Fraction
 
 
 def feasible(parties: int, alpha: Share, alpha_star: Share) -> bool:
-    """Return True if any weights of this many parties keep the bound; equal weights do if any do.
+    """Return True if any weights of this many parties keep the bound.
 
-    ceil(alpha K) of K equal weights are ceil(alpha K) / K of the whole, and no other weights have a smaller
-    maximal proportion.
+    Equal weights have the smallest maximal proportion, ceil(alpha K) / K.
     """
     return heaviest(parties, alpha) <= exact(alpha_star) * parties
 
@@ -73,12 +70,11 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
     """Return the largest U with mwp(trunc(N, U), alpha) <= alpha* (Equation 4), up to the largest count.
 
     By Theorem 1 no other way to lower counts until the bound holds removes less in total. A U equal to the
-    largest count truncates no party. O(K log K) for the sort.
+    largest count truncates no party. Cost: O(K log K).
 
     Args:
         counts: N, K >= 1 positive integers in any order.
-        alpha: share of the parties whose counts may be false, 0 < alpha < alpha*; ceil(alpha K) of them are
-            assumed.
+        alpha: share of the parties whose counts may be false, 0 < alpha < alpha*; ceil(alpha K) are assumed.
         alpha_star: share of the weight that these may reach, below 1.
 
     Raises:
@@ -102,7 +98,7 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
 def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, Fraction]]:
     """Yield pairs (alpha, U) for decreasing alpha = t / K (Algorithm 3): the cost of tolerating more parties.
 
-    From t = floor(alpha* K), the most that any weights allow, down to 1. The curve ends when U reaches the
+    t falls from floor(alpha* K), the most that any weights allow, to 1. The curve ends when U reaches the
     largest count, which truncates no party.
 
     Args:
@@ -142,20 +138,20 @@ class Profile:
 
     @property
     def parties(self) -> int:
-        """Number of counts, K."""
+        """K."""
         return len(self._ranked)
 
     @property
     def largest(self) -> int:
-        """n_1: largest declared count."""
+        """Largest declared count, n_1."""
         return self._ranked[-1]
 
     def cap(self, liars: int, alpha_star: Fraction) -> Fraction:
         """Return the largest U with which ``liars`` parties have at most ``alpha_star`` of the weight.
 
-        The proportion increases with U, so the counts whose U is low enough come first. Between the last of
-        these and the next count both sums are linear in U. With u counts above they are min(t, u) U + a for
-        the t heaviest and u U + b for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
+        The proportion increases with U, so bisection finds the last count whose U is low enough. Between it
+        and the next count, with u counts above, the sums are min(t, u) U + a for the t heaviest and u U + b
+        for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
 
         Args:
             liars: t, from 1 to floor(alpha* K).
@@ -170,7 +166,7 @@ class Profile:
                 low = middle
         if low == self.parties - 1:
             return Fraction(self.largest)
-        # ``low`` is the last of equal counts: the next one is larger, and as U would exceed the bound.
+        # ``low`` is the last of equal counts; the next count as U would exceed the bound.
         above = self.parties - 1 - low
         among = self._top(liars, above)
         rest = self._upto[low + 1]
@@ -196,13 +192,13 @@ class Skew:
     declared: float
     """F(w): mean loss over parties, weighted by their declared counts."""
     truncated: float
-    """The same, weighted by truncated counts, at most U."""
+    """The same, weighted by truncated counts."""
     bound: float
     """Upper bound on ``declared - truncated``. One-sided: ``truncated`` may be larger by any amount."""
 
     @property
     def difference(self) -> float:
-        """The bounded difference, ``declared - truncated``."""
+        """``declared - truncated``."""
         return self.declared - self.truncated
 
 
@@ -210,9 +206,9 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
     """Return the objectives and the bound of Theorem 3.
 
     The bound is the sum over n_i > U of (n_i / n - 1 / K) F_i, plus (1/n - 1/n~) times the sum over the
-    others of n_i F_i. The second factor is never positive: parties below U gain weight. Both terms are 0 if
-    no party is truncated and U K = n. By declaring more, a dishonest party can make the first as large as the
-    loss on its data.
+    others of n_i F_i. The second term is never positive: parties below U gain weight. Both are 0 if no party
+    is truncated and U K = n. By declaring more, a dishonest party can raise the first to the loss on its
+    data.
 
     Args:
         counts: declared, n_i >= 1.

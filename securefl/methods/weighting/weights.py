@@ -1,12 +1,8 @@
 """Public weights from declared sample counts (step 3 of the data flow).
 
 Every party computes the cap and all weights from the signed counts, with the same bits on every machine; no
-message announces them.
-
-A count is a claim, and truncation bounds the gain of a false one. With cap U no party weighs more than 1. U
-can be chosen such that a share alpha of the parties weighs at most alpha* of the whole for any declared
-counts (:mod:`securefl.methods.weighting.truncation`; Portnoy, Tirosh and Hendler, Applied Sciences 12, 2022,
-doi 10.3390/app12178847).
+message announces them. Truncation bounds the gain of a false count
+(:mod:`securefl.methods.weighting.truncation`).
 """
 
 from collections.abc import Collection, Mapping
@@ -28,8 +24,7 @@ def public_weights(
 ) -> Mapping[PartyId, float]:
     """Return the weight of each party, in (0, 1]: w_i = min(n_i, U) / U with U of :func:`cap_of`, or 1.
 
-    One correctly rounded division of two integers below 2^53 for each party, so the bits are the same on
-    every machine.
+    Each is one correctly rounded division of two integers below 2^53.
 
     Args:
         weighting: the scenario's.
@@ -38,8 +33,7 @@ def public_weights(
         drawn: participants among them; None for all.
 
     Returns:
-        Weights of the participants, in the order of their names, so that sums over them have the same bits at
-        every party.
+        Weights of the participants, in the order of their names, so that sums over them have the same bits.
 
     Raises:
         PeerError: as :func:`cap_of`.
@@ -56,13 +50,12 @@ def cap_of(
     """Return the count U that has weight 1; None if all parties weigh the same.
 
     With ``ignore`` it is None. With ``passthrough`` it is the largest count of the participants, so no party
-    is truncated (FedAvg's weights up to a common factor: a false count then lowers all other weights).
-
-    With ``truncate`` it is ``weighting.cap``, or the largest integer that keeps two bounds. A share alpha of
-    the present parties weighs at most alpha* of all of them, and a share alpha of the participants at most
-    alpha* of these. With ten drawn of a hundred, a cap for the hundred alone would let one dishonest party
-    outweigh the other nine. If a group is so small that no weights keep the bound, its smallest count is
-    used. A scenario for which that holds of all its parties is rejected at load.
+    is truncated (FedAvg's weights up to a common factor: a false count then lowers all other weights). With
+    ``truncate`` it is ``weighting.cap``, or the largest integer with which a share alpha of the present
+    parties weighs at most alpha* of all of them, and a share alpha of the participants at most alpha* of
+    these. With ten drawn of a hundred, a cap for the hundred alone would let one dishonest party outweigh the
+    other nine. If a group is so small that no weights keep the bound, its smallest count is used. A scenario
+    for which that holds of all its parties is rejected at load.
 
     Args:
         weighting: the scenario's.

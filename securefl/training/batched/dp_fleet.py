@@ -1,9 +1,4 @@
-"""DP-SGD of many parties at once: the simulation's fast form of step 1.
-
-Every party starts from the same parameters and takes one step, so all their examples form one large batch;
-only the sums are per party. The batches are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`.
-So are the results, up to the rounding of single-precision gradients.
-"""
+"""DP-SGD of many parties at once, for simulations."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -18,8 +13,7 @@ from securefl.training import data, dpsgd
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _CPU_EXAMPLES: Final = 512
-"""Expected number of examples of the parties that one CPU thread processes at a time. A GPU processes as
-many as its memory holds for one pass."""
+"""Expected number of examples that one CPU thread processes at a time."""
 
 
 class DpJob(NamedTuple):
@@ -39,8 +33,10 @@ def fits_fleet(module: torch.nn.Module) -> bool:
 class DpFleet:
     """One step of any number of parties, each on its own records.
 
-    Memory is that of a few groups of parties, whatever their number. The number of threads changes no bit;
-    the members of a group may change the last bits.
+    All parties start from the same parameters, so their examples form large batches; only the sums are per
+    party. Batches and results are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`, up to the
+    rounding of single precision. Memory is that of a few groups of parties. The number of threads changes no
+    bit; the members of a group may change the last bits.
 
     Args:
         module: a model for which :func:`fits_fleet` is true; each call overwrites it.

@@ -1,13 +1,4 @@
-"""Local training of many parties at once, for dense models: the simulation's fast form of step 1.
-
-Parameters of a chunk of parties are stacked, and each step of all of them is a few batched matrix products.
-The gradient of a dense network is written out, because ``vmap(grad(...))`` of ``functional_call`` takes 2 to
-5 times as long (figures in docs/adr/0010-vectorised-training.md). The batches are those of
-:class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point
-sums.
-
-Each step of a chunk of parties uses the exact trainer's batches in the same order.
-"""
+"""Local training of many parties at once, for dense models in simulations."""
 
 from __future__ import annotations
 
@@ -54,7 +45,7 @@ def batches_of(samples: int, batch_size: int) -> int:
 
 
 def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.device) -> Iterator[BatchStep]:
-    """Yield the steps of all epochs.
+    """Yield the steps of all epochs, with the batches of :class:`securefl.training.sgd.trainer.LocalTrainer`.
 
     Args:
         jobs: sorted by decreasing number of samples.
@@ -99,32 +90,34 @@ def _cut(samples: int, batches: int) -> tuple[I64, F32]:
 
 
 _CPU_CHUNK_BYTES: Final = (2 << 20, 8 << 20)
-"""Bounds on a chunk's parameters and activations on a CPU: enough to hide Python's overhead, and within
-the caches. On a GPU a chunk is as large as one pass may be."""
+"""Bounds on a chunk's parameters and activations on a CPU: they hide overhead, and fit the caches."""
 
 _CHUNKS: Final = 8
-"""Number of chunks if they are large enough, for as many threads. Fixed, since the number of cores must
-not change bits."""
+"""Number of chunks if they are large enough. Fixed, since the number of cores must not change bits."""
 
 
 class _Layer(NamedTuple):
     """One dense layer of each party of a chunk."""
 
     weight: torch.Tensor
-    """f32 (a, inputs, outputs): transposed, which makes the product with the samples 3 times as fast."""
+    """f32 (a, inputs, outputs), transposed: the product with the samples is then 3 times as fast."""
     bias: torch.Tensor
     """f32 (a, 1, outputs)."""
 
     def first(self, parties: int) -> _Layer:
-        """Return the same tensors for the first ``parties`` parties."""
+        """Return the layers of the first ``parties`` parties, on the same memory."""
         return _Layer(self.weight[:parties], self.bias[:parties])
 
 
 class DenseFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    Memory is that of a few chunks, whatever the number of parties. The numbers of threads and of chunks in
-    flight change no bit; the members of a chunk may change the last bits.
+    The parameters of a chunk of parties are stacked, and a step of all of them is a few batched matrix
+    products. The gradient is written out, because ``vmap(grad(...))`` takes 2 to 5 times as long
+    (docs/adr/0010-vectorised-training.md). Results are those of
+    :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding of sums. Memory is that of a few
+    chunks. The numbers of threads and of chunks in flight change no bit; the members of a chunk may change
+    the last bits.
 
     Args:
         widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.
@@ -151,15 +144,14 @@ class DenseFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose final parameters are not finite yields None and does not affect the others. Results are
-        yielded by decreasing number of samples.
+        A job whose final parameters are not finite yields None. Jobs with more samples come first.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Neighbours have similar numbers of batches: no party waits long for the others of a chunk.
+        # Neighbours have similar numbers of batches, so few parties of a chunk are idle.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         least, most = self._chunk
         size = min(max(least, math.ceil(len(jobs) / _CHUNKS)), most)

@@ -1,11 +1,4 @@
-"""Local training of many parties at once, for models of known layers: convolutional ones on a GPU.
-
-Parameters of a chunk of parties are stacked, and ``torch.func`` computes the gradient of each party. This
-fills a GPU, which the small operations of single parties leave idle. On a CPU it is slower than party by
-party (docs/adr/0010-vectorised-training.md). The batches are those of
-:class:`securefl.training.sgd.trainer.LocalTrainer`. So are the results, up to the rounding of floating-point
-sums.
-"""
+"""Local training of many parties at once, for models of known layers on a GPU."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -30,8 +23,11 @@ Weights = dict[str, torch.Tensor]
 class LayerFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    Memory is that of one chunk of parties, whatever their number. Parties of one chunk may change the last
-    bits of each other's results.
+    The parameters of a chunk of parties are stacked, and ``torch.func`` computes the gradient of each party.
+    This fills a GPU; on a CPU it is slower than party by party (docs/adr/0010-vectorised-training.md).
+    Batches and results are those of :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding
+    of sums. Memory is that of one chunk. Parties of one chunk may change the last bits of each other's
+    results.
 
     Args:
         module: a sequence of known layers (:func:`securefl.training.dpsgd.layers_of`); not overwritten.
@@ -72,15 +68,14 @@ class LayerFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose final parameters are not finite yields None and does not affect the others. Results are
-        yielded by decreasing number of samples.
+        A job whose final parameters are not finite yields None. Jobs with more samples come first.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Neighbours have similar numbers of batches: no party waits long for the others of a chunk.
+        # Neighbours have similar numbers of batches, so few parties of a chunk are idle.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         for first in range(0, len(order), self._chunk):
             chunk = order[first : first + self._chunk]

@@ -1,7 +1,4 @@
-"""Cells of a table file, before any declaration applies.
-
-CSV files follow RFC 4180: UTF-8, column names in the first line, optionally gzipped.
-"""
+"""Cells of a table file, before any declaration applies."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from securefl.base.errors import ConfigError
 from securefl.training.data import files
 
 LONGEST = 40
-"""Number of characters of a cell that an error shows."""
+"""Characters of a cell that an error shows."""
 
 
 class Words(NamedTuple):
@@ -54,7 +51,7 @@ class Cells:
     rows: Sequence[int]
     """Number of each row for people: its line in a text file, or its number from 1."""
     unit: str
-    """Unit of ``rows``: ``line`` or ``row``."""
+    """``line`` or ``row``."""
     others: tuple[str, ...] = ()
     """Columns of the file that were not requested."""
 
@@ -86,7 +83,7 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
 def _remedy(name: str, header: Sequence[str]) -> str:
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
-        # Both look the same on a screen; files from macOS have decomposed letters.
+        # Both look the same; files from macOS have decomposed letters.
         return (
             f"the file writes it {alike[0]!a}, with other Unicode characters of the same letters: rename it"
         )
@@ -105,11 +102,11 @@ def others_in(header: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
-    """Read the columns ``names`` of the file ``path`` as text.
+    """Read the columns ``names`` as text from CSV, or ``.gz`` (RFC 4180, UTF-8, names in the first line).
 
     Raises:
         ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row with
-            more or fewer cells than the first line; the error names file and line.
+            more or fewer cells than the first line.
     """
     raw = files.read_unpacked(path, files.OWN)
     with _cells_up_to(len(raw)):

@@ -25,16 +25,20 @@ _TEST = "test_batch"
 
 _HEAD = 761 * RECORD
 _ORIGINAL_HEADS = "567d39b02a948595d71020692317962d93aac7ba43ae15bf03dc28ca4caf12f3"
-"""SHA-256 of the first 761 records of all six original files, concatenated. The publisher gives a digest
-of the archive only; these records are known from the original files and from lossless copies."""
+"""SHA-256 of the first 761 records of all six original files, concatenated.
+
+The publisher gives a digest of the archive only.
+"""
 _JPEG_SUBSET = "d355cdfe2c0018ece7c0162e3b1ae6a0286dc7c922d59e12d1e50bdda0d05757"
 """SHA-256 of all six unpacked files, concatenated, of the JPEG-recompressed images."""
 
 _MOMENTS = (0.4734, 0.2516)
-"""Mean and deviation of the 50,000 training images, from the common values of the channels, (.4914, .4822,
-.4465) and (.2470, .2435, .2616): the mean, and the root of the mean of squares less its square."""
+"""Mean and deviation of the 50,000 training images.
+
+They follow from the common values of the channels, (.4914, .4822, .4465) and (.2470, .2435, .2616).
+"""
 _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
-"""Mean and deviation of the JPEG-recompressed training images; the tests recompute them."""
+"""Mean and deviation of the JPEG-recompressed training images."""
 
 
 def load_cifar10(folder: Path) -> Dataset:

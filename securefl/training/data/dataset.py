@@ -1,4 +1,4 @@
-"""Whole data set before the split. Needs numpy only, not torch."""
+"""Whole data set before the split, without torch."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ class Dataset:
 
     ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
     half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars
-    over the training set's values (u8 divided by 255 first), used by :meth:`standardise`.
-
-    For a text, ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train`` i64 ``(n,
-    length)``: the next token at each position. ``mean`` and ``std`` are then not used.
+    over the training set's values (u8 divided by 255 first), used by :meth:`standardise`. For a text,
+    ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train``, of the same shape, the next
+    token at each position; ``mean`` and ``std`` are not used.
     """
 
     name: str
@@ -46,14 +45,12 @@ class Dataset:
     mean: float
     std: float
     title: str = ""
-    """Description of the data for readers of a plot; differs from the name if the files are not the
-    original ones."""
+    """Description for readers of a plot; differs from the name if the files are not the original ones."""
     roles: Roles | None = None
     servers: Dataset | None = None
     """Another data set, the source of the server's samples."""
     measured: bool = False
-    """True if ``mean`` and ``std`` were computed from these samples: two numbers that no privacy guarantee
-    covers."""
+    """True if ``mean`` and ``std`` were computed from these samples: no privacy guarantee covers them."""
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
@@ -89,7 +86,7 @@ def standardised_by_train(
     The largest label determines the number of classes, unless ``classes`` is given.
 
     Raises:
-        ConfigError: nothing can be learned: one class only, or all values alike; ``where`` names the data.
+        ConfigError: one class only, or all values alike; ``where`` names the data.
         UsageError: train and test samples differ in shape.
     """
     scale = 255.0 if x_train.dtype == np.uint8 else 1.0

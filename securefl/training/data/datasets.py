@@ -1,4 +1,4 @@
-"""Loading of whole data sets, for the launcher and the tools. Needs numpy only, not torch."""
+"""Loading of whole data sets, without torch."""
 
 import gzip
 import hashlib
@@ -32,7 +32,7 @@ class _IdxFiles(NamedTuple):
 
 
 # The digests are those of the files as first published (LeCun et al.; Zalando SE). Mean and deviation are the
-# common values, to four digits; the tests recompute them.
+# common values, to four digits.
 _IDX_SETS = {
     "mnist": _IdxFiles(
         "MNIST",
@@ -58,12 +58,11 @@ _IDX_SETS = {
 KNOWN = frozenset({"digits", "cifar10", "shakespeare", *_IDX_SETS})
 _DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 _DIGITS_MOMENTS = (0.30513582, 0.37615756)
-"""Mean and deviation of its training half, to the precision of f32; constants, like those of the sets
-above."""
+"""Mean and deviation of the training half of digits, to the precision of f32."""
 
 
 def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
-    """Load the scenario's data set, and the other one with the server's samples if the scenario names it.
+    """Load the scenario's data set, with the server's own set in ``servers`` if the scenario names one.
 
     Both have the scenario's standardisation.
 
@@ -156,7 +155,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
 
 
 def _load_digits() -> Dataset:
-    # Read from scikit-learn's files: importing scikit-learn takes two seconds.
+    # Importing scikit-learn would take two seconds.
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
         raise ConfigError(
@@ -173,7 +172,7 @@ def _load_digits() -> Dataset:
     table = np.loadtxt(io.BytesIO(gzip.decompress(raw)), delimiter=",", dtype=np.int64)
     x = (table[:, :-1].astype(np.float32) / np.float32(16.0)).reshape(-1, 1, 8, 8)
     y = table[:, -1].copy()
-    # Every fifth sample of each class is a test sample: stratified, and equal on every machine.
+    # The test half is every fifth sample of each class, on every machine.
     test = np.zeros(y.shape, dtype=np.bool_)
     for label in np.unique(y):
         test[np.flatnonzero(y == label)[4::5]] = True

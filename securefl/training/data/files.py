@@ -1,4 +1,4 @@
-"""Reading of published data files into memory, packed or not; any defect is a ConfigError."""
+"""Reading of data files into memory, packed or not; any defect is a ConfigError."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
     """Return the content of ``path``.
 
     Raises:
-        ConfigError: it is missing, unreadable or longer than :data:`MAX_BYTES`; the error has this remedy.
+        ConfigError: with this remedy: it is missing, unreadable or longer than :data:`MAX_BYTES`.
     """
     try:
         size = path.stat().st_size

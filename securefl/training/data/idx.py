@@ -2,7 +2,7 @@
 
 Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, one byte for the
 element type, one for the number of dimensions, a big-endian u32 per dimension, then the elements, last index
-fastest. Only unsigned bytes (type 0x08) are supported; both data sets use nothing else.
+fastest. Only unsigned bytes (type 0x08) are supported.
 """
 
 import gzip
@@ -69,7 +69,7 @@ def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
             "fetch the original file again",
         )
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
-    # Reading past the data makes gzip check its CRC, which it does only at the end of the stream.
+    # Only reading to the end makes gzip check its CRC.
     if file.read(1):
         raise ConfigError(
             str(path),

@@ -1,9 +1,4 @@
-"""Reader of folders of pictures, one subfolder per class. Needs Pillow, an optional extra.
-
-Pictures keep their stored values: 8 bits of grey, or of red, green and blue. Pictures that would lose
-information (transparency, 16 bits, several pages) are refused. No file in a class's folder is skipped except
-hidden files.
-"""
+"""Reader of folders of pictures, one subfolder per class. Needs Pillow, an optional extra."""
 
 import importlib.util
 import struct
@@ -42,9 +37,11 @@ def pictures_in(
 ) -> PictureArrays:
     """Read the pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
 
-    Classes are numbered from 0 in the order of their folders' names, or of ``classes``. Samples are in this
-    order and that of their files' names, independently of the file system. There are three channels if any
-    picture has colours. Resizing is Pillow's, bilinear over all pixels that a new one covers.
+    Pictures keep their stored values, 8 bits of grey or RGB; there are three channels if any picture has
+    colours. Pictures that would lose information (transparency, 16 bits, several pages) are refused. Only
+    hidden files are skipped. Classes are numbered from 0 in the order of their folders' names, or of
+    ``classes``; samples are in this order and that of their files' names. Resizing is Pillow's, bilinear over
+    all pixels that a new one covers.
 
     Args:
         path: folder of the classes' folders.

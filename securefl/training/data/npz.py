@@ -40,7 +40,7 @@ MOST_PACKED = 100
 
 
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays named ``keys`` of the archive ``path``; other arrays are ignored.
+    """Read the arrays named ``keys`` of the archive ``path``.
 
     Objects are never loaded: a foreign archive must not be able to run code.
 

@@ -15,7 +15,7 @@ from securefl.training.data.files import MAX_BYTES
 
 PARQUET: Final = (".parquet", ".pq")
 _DIGITS: Final = 15
-"""Number of digits of a whole number that f64 always represents."""
+"""Digits of a whole number that f64 always represents."""
 _DEFECTS: Final = (OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError)
 """Exceptions of pyarrow on damaged files, besides its own."""
 
@@ -75,7 +75,7 @@ def _kind(pa: Any, type_: Any) -> str:
 
 
 def _check_size(path: Path, metadata: Any, columns: int) -> None:
-    """Check the unpacked size: a few packed bytes unpack to the size that a file's header claims.
+    """Check the size that the file's header claims: a few packed bytes can unpack to it.
 
     All columns count: pyarrow aborts the process if asked for the size of a column with damaged metadata.
     """
@@ -89,11 +89,7 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
 
 
 def _check_exact(pa: Any, column: Any, where: str) -> None:
-    """Check that f64 represents all whole numbers; fractions are rounded, as in CSV.
-
-    Raises:
-        ConfigError: it does not represent one.
-    """
+    """Raise a ConfigError if f64 does not represent a whole number; fractions are rounded, as in CSV."""
     try:
         if pa.types.is_integer(column.type):
             narrowing.exact_f64(column.drop_null().to_numpy())

@@ -1,9 +1,8 @@
-"""Splits of a data set over parties. A split is public, so numpy's seeded generator is suitable.
+"""Splits of a data set over parties, and division of whole numbers in proportion.
 
-The kinds are in :mod:`securefl.training.data.partitions`, one file each. Every kind returns one index array
-per party: disjoint, none empty, in shuffled order. All but ``labels`` and ``roles`` use every sample.
-
-Functions that divide whole numbers in proportion, for partitions and samples.
+A split is public, so numpy's seeded generator is suitable. The kinds are in
+:mod:`securefl.training.data.partitions`. Every kind returns one index array per party: disjoint, none empty,
+in shuffled order. All but ``labels`` and ``roles`` use every sample.
 """
 
 import numpy as np
@@ -16,8 +15,8 @@ from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) -> tuple[I64, ...]:
     """Return the indices into ``labels`` of each of ``parties`` parties, split by ``config``.
 
-    ``labels`` is i64 ``(n,)``, the class of each sample; by role, the number of its role, where party i gets
-    role i. Equal arguments give equal splits.
+    ``labels`` is i64 ``(n,)``, the class of each sample, or the number of its role, where party i gets role
+    i. Equal arguments give equal splits.
 
     Raises:
         ConfigError: the split would leave a party without samples, or needs more classes than there are, or a
@@ -79,7 +78,7 @@ def cut(order: I64, sizes: I64) -> list[I64]:
 def largest_remainders(total: int, weights: F64) -> I64:
     """Return whole numbers that add up to ``total``, in proportion to ``weights``, f64 ``(k,)``, not all 0.
 
-    Each is its exact share, rounded down, or up for the largest remainders (Hamilton's method).
+    Exact shares are rounded down, or up for the largest remainders (Hamilton's method).
     """
     ideal = total * (weights / weights.sum())
     sizes: I64 = np.floor(ideal).astype(np.int64)

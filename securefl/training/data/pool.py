@@ -1,4 +1,4 @@
-"""Samples of many parties in one tensor, so that one gather fetches a batch of each (fleet training)."""
+"""Samples of many parties in one tensor, so that one gather fetches a batch of each."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -31,12 +31,10 @@ class SamplePool(NamedTuple):
 def pool_samples(
     parts: Iterable[tuple[Inputs, I64]], device: torch.device
 ) -> tuple[SamplePool, tuple[Portion, ...]]:
-    """Copy the parts' samples and labels into one pool; return it and the location of each part.
+    """Copy the parts' samples and labels into one pool on ``device``; return it and each part's location.
 
-    Args:
-        parts: samples f32 ``(n, ...)`` and labels i64 ``(n,)``, n >= 1. An array that several parts share is
-            stored once.
-        device: of the pool.
+    ``parts`` are samples f32 ``(n, ...)`` and labels i64 ``(n,)``, n >= 1. An array that several parts share
+    is stored once.
     """
     xs: list[Inputs] = []
     ys: list[I64] = []
@@ -44,7 +42,7 @@ def pool_samples(
     starts: dict[int, int] = {}
     x_end = y_end = 0
     for x, y in parts:
-        # ``xs`` and ``ys`` keep each array alive, so that no other array can have its id.
+        # ``xs`` and ``ys`` keep each array alive, so that its id is not reused.
         if id(x) not in starts:
             starts[id(x)] = x_end
             xs.append(x)

@@ -1,7 +1,4 @@
-"""The server's own training samples: a share of all, or a few of each class.
-
-Like the split, it is public and follows from the seed alone.
-"""
+"""The server's own training samples, public like the split."""
 
 import numpy as np
 
@@ -14,10 +11,10 @@ from securefl.training.data.dataset import Dataset
 def server_rows(dataset: Dataset, train: I64, config: scenario.Data, seed: int) -> I64:
     """Return the server's rows, i64 ``(n,)``, in shuffled order, with equally many of each class.
 
-    They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. SHARE,
-    appendix D: "5% of the training data across clients with the same number of samples of each label"; Xiang
-    et al. 2023, section 4.4: two samples of each class. Samples of a text have a label per character, which
-    cannot be balanced, so they are drawn uniformly.
+    They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. Sources:
+    SHARE, appendix D, "5% of the training data across clients with the same number of samples of each label";
+    Xiang et al. 2023, section 4.4: two samples of each class. Samples of a text have a label per character,
+    so they are drawn uniformly.
 
     Raises:
         ConfigError: a class has too few samples, or the share is less than one of each class.

@@ -1,7 +1,4 @@
-"""Shards: one party's samples, standardised, in one file. No party sees the whole data set.
-
-The launcher writes the shards into a private directory; each party loads one file, the server the test file.
-"""
+"""Shards: one party's samples, standardised, in one file. No party sees the whole data set."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -25,8 +22,8 @@ from securefl.training.data.split import SERVER_SET, TEST, Split, split
 class Shard:
     """Samples and their labels, n >= 1.
 
-    ``x`` f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes); or, for a
-    text, tokens ``x`` i64 ``(n, length)`` in [0, classes) with a label each, ``y`` i64 ``(n, length)``.
+    ``x`` is f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes). For a
+    text both are i64 ``(n, length)`` in [0, classes): tokens, and a label each.
     """
 
     x: Inputs
@@ -51,11 +48,11 @@ class ShardFiles:
     counts: Mapping[PartyId, int]
     test: Path
     server: Path | None
-    """Path of the server's own training samples; None if the scenario gives it none."""
+    """Path of the server's own training samples, or None."""
 
 
 Turns = Mapping[PartyId, int]
-"""Quarter turns of each party's images (:func:`turns_of`)."""
+"""Quarter turns of each party's images."""
 SomeSamples = TypeVar("SomeSamples", bound=Samples)
 NO_TURNS: Turns = MappingProxyType({})
 
@@ -66,7 +63,7 @@ class Shards(NamedTuple):
     parties: dict[PartyId, Shard]
     test: Shard
     server: Shard | None
-    """The server's own training samples; None if the scenario gives it none."""
+    """The server's own training samples, or None."""
 
 
 def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
@@ -165,9 +162,9 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
 def load_samples(given: Path, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
     """Load a party's or the server's own samples.
 
-    Bytes are divided by 255. ``data.standardise`` standardises them if the scenario has it. A table has
-    constants of its own, and prepared samples (:func:`write_shards`) are not changed. Nothing is computed
-    from the samples.
+    Bytes are divided by 255. ``data.standardise`` applies if the scenario has it, but not to a table, which
+    has constants of its own, nor to prepared samples (:func:`write_shards`). Nothing is computed from the
+    samples.
 
     Args:
         given: a file, or a scheme and a path such as ``csv:PATH``, or ``module:function``.
@@ -201,8 +198,7 @@ def load_shard(path: Path) -> Shard:
     """Load the samples in an archive of :func:`write_shards` and check them.
 
     Raises:
-        ConfigError: missing, damaged, of objects, or arrays that are not a shard; the error names file and
-            array.
+        ConfigError: missing, damaged, of objects, or arrays that are not a shard; it names file and array.
     """
     arrays = npz.read_npz(path, ("x", "y", "classes"))
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"

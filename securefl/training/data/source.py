@@ -27,7 +27,7 @@ class Labelled(NamedTuple):
     y_name: str
     """Names of the arrays in errors."""
     classes: int | tuple[str, ...] | None = None
-    """Classes that the source states; None if it does not."""
+    """Classes that the source states, or None."""
 
 
 class SampleSource:
@@ -44,7 +44,7 @@ class SampleSource:
     prepared: Path | None = None
     """Archive that securefl wrote, with a party's samples as model inputs; None for other sources."""
     inputs: tuple[str, ...] = ()
-    """Names of the model's inputs, if they have names."""
+    """Names of the model's inputs, if any."""
     remarks: tuple[str, ...] = ()
     """Columns and rows that :meth:`read` left out."""
 
@@ -174,11 +174,7 @@ def check_samples(
 
 
 def check_declared(name: str, shape: tuple[int, ...], classes: int | None, config: scenario.Data) -> None:
-    """Check that samples match the scenario; ``classes`` is None if the data do not state them.
-
-    Raises:
-        ConfigError: they do not; the error names the difference.
-    """
+    """Raise a ConfigError unless samples match the scenario; ``classes`` is None if unknown."""
     declared = config.declared_shape
     if declared is not None and shape != declared:
         field = "data.table" if config.shape is None else "data.shape"
@@ -205,9 +201,7 @@ def class_count(found: Labelled, source: SampleSource, config: scenario.Data) ->
 
 
 def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: str) -> BoolArray:
-    """Draw the test samples: each class's share, by largest remainders.
-
-    The draw has a fixed seed, so that all runs have the same test set.
+    """Draw the test samples, the same in all runs: each class's share, by largest remainders.
 
     Raises:
         ConfigError: no sample would be drawn, or all of a class; ``field`` names the fraction.

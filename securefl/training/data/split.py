@@ -21,7 +21,7 @@ TEST = "test"
 """Stem of the test set's file."""
 
 SERVER_SET = "server"
-"""Stem of the file with the server's own training samples."""
+"""Stem of the file with the server's own samples."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,8 +33,7 @@ class Split:
     test: I64
     """Rows of the test half."""
     server: I64
-    """Rows of the training half that the server holds and no party has, or rows of ``dataset.servers`` if
-    it exists; empty without a server set."""
+    """Rows of the training half that no party has, or of ``dataset.servers``; empty without a server set."""
 
 
 def split(
@@ -46,13 +45,11 @@ def split(
 ) -> Split:
     """Split ``dataset`` by ``config``.
 
-    ``train_limit`` and ``test_limit`` keep the first samples of a permutation seeded with ``seed``. They are
-    totals; limits above the data set's size keep everything. By role, only the text of the first
-    ``len(parties)`` roles is used for training and test, and ``train_limit`` shortens each of them alike.
-
-    The server's set (:mod:`securefl.training.data.server_set`) is drawn next, unless it comes from another
-    data set. The remaining samples are partitioned into a share for each party, or into ``config.shares``.
-    Parties take these in turn, those of ``behind`` last.
+    ``train_limit`` and ``test_limit`` are totals: they keep the first samples of a permutation seeded with
+    ``seed``. By role, only the text of the first ``len(parties)`` roles is used, and ``train_limit`` shortens
+    each of them alike. The server's set (:mod:`securefl.training.data.server_set`) is drawn next, unless it
+    comes from another data set. The remaining samples are partitioned into a share for each party, or into
+    ``config.shares``. Parties take these in turn, those of ``behind`` last.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -60,7 +57,7 @@ def split(
     """
     if len(set(parties)) != len(parties) or {TEST, SERVER_SET} & set(parties):
         raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
-    # The second word separates these streams from the partition's stream of the same seed.
+    # The second word separates this stream from the partition's.
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     if config.partition.by_role:
         roles = _roles_for(dataset, len(parties))

@@ -42,7 +42,7 @@ class TableSource(source.SampleSource):
         self.name, self.title = str(place), place.name.removesuffix(".gz").rpartition(".")[0] or place.name
 
     def read(self, half: source.Half) -> source.Labelled:
-        """Read features and label; see :class:`SampleSource`."""
+        """Read features and label."""
         table = self.table(half)
         if table.others:
             self.remarks += (f"columns left out: {', '.join(table.others)}",)

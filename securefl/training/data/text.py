@@ -1,6 +1,6 @@
 """Next character of Shakespeare's plays, by speaking role: the task of LEAF (arXiv 1812.01097).
 
-``plays.txt.gz``: gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``. For every speech there
+``plays.txt.gz`` is gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``. For every speech there
 follow the speaker's name and a colon, the lines of the speech, and an empty line.
 """
 
@@ -53,9 +53,9 @@ class Role:
 def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
     """Load the roles with enough text in the file ``path``, in the order of their first speech.
 
-    Enough is :data:`MIN_SPEECH` characters, and a sequence each for training and test. A role's text is its
-    speeches in order. The first 80 % are for training and the rest for the test; sequences never cross that
-    border. See :func:`sequences_of`; samples and labels are i64 ``(n, length)``.
+    Enough is :data:`MIN_SPEECH` characters, and a sequence (:func:`sequences_of`) each for training and test.
+    The first 80 % of a role's text are for training; sequences never cross that border. Samples and labels
+    are i64 ``(n, length)``.
 
     Raises:
         ConfigError: the file is missing, damaged or not in this format, or no role has enough text.
@@ -126,8 +126,7 @@ def tokens_of(text: str) -> I64:
 def sequences_of(tokens: I64, length: int) -> I64:
     """Return all whole sequences of ``tokens``, each with the token after it: i64 ``(n, length + 1)``.
 
-    They begin ``length`` apart, so that the last token of one is the first of the next: every token but the
-    first is the label of exactly one position.
+    They begin ``length`` apart: every token but the first is the label of exactly one position.
     """
     if len(tokens) <= length:
         return np.empty((0, length + 1), dtype=np.int64)

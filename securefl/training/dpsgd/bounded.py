@@ -16,8 +16,7 @@ def factors(bound: scenario.Normalise | scenario.ClipEach, squares: F64, errors:
     """Return the factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
 
     The length is the largest that the error allows, so that no result exceeds the bound. Otherwise a carry
-    that nearly cancels an example's gradient would leave a length that is mostly error, and its reciprocal
-    would be unbounded.
+    that nearly cancels an example's gradient would leave a length that is mostly error.
 
     Args:
         bound: kind of the bound.
@@ -41,14 +40,14 @@ class PartyRows(NamedTuple):
     party: int
     rows: slice
     present: BoolArray | None = None
-    """Mask of the rows that hold an example; None if all do. The other rows add nothing, and no carry."""
+    """Mask of the rows that hold an example; None if all do. Other rows add nothing, and no carry."""
 
 
 class BoundedSums:
     """Minus the sum of each party's bounded gradients over the expected size of its batch.
 
-    Gradients stay on the device. One read returns the lengths for all parties of a block: a read for each
-    party would wait for a GPU each time.
+    Gradients stay on the device. One read returns the lengths for all parties of a block, since each read
+    waits for a GPU.
 
     Args:
         dp: the bound, and the weight of a carry.

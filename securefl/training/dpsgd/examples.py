@@ -1,8 +1,7 @@
 """Gradients of single examples in compact form.
 
 DP-SGD needs their lengths, their products with one vector, and weighted sums. All three are computed in
-double precision from the same numbers, so that lengths match the summed gradients up to 1e-12. The bound on
-one example's influence does not depend on the rounding of single-precision sums.
+double precision from the same numbers, so that lengths match the summed gradients up to 1e-12.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +15,7 @@ from torch.nn.functional import cross_entropy
 from securefl.base.arrays import F64, BoolArray
 
 Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Function from scores and labels of n examples to their losses (n,): each loss must depend on its own
-example alone."""
+"""Function from scores and labels of n examples to their losses (n,), each of its own example alone."""
 
 
 class ExampleBlock(Protocol):
@@ -64,7 +62,7 @@ class OuterProducts:
 
     @property
     def size(self) -> int:
-        """Length of the range; see :class:`ExampleBlock`."""
+        """Length of the range."""
         return self._weights + self.slopes.shape[1] * self.bias
 
     @property
@@ -72,12 +70,12 @@ class OuterProducts:
         return self.inputs.shape[1] * self.slopes.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """Return |slope|^2 (|input|^2 + 1), where 1 stands for the bias; see :class:`ExampleBlock`."""
+        """Return |slope|^2 (|input|^2 + 1), where 1 stands for the bias."""
         lengths = _squares(self.inputs)
         return (lengths + 1 if self.bias else lengths) * _squares(self.slopes)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """Return products with a vector; see :class:`ExampleBlock`."""
+        """Return products of examples with a vector."""
         inputs, slopes = self.inputs[rows], self.slopes[rows]
         weight = other[: self._weights].view(slopes.shape[1], inputs.shape[1])
         images = inputs @ weight.T
@@ -86,14 +84,14 @@ class OuterProducts:
         return (images * slopes).sum(dim=1)
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """Add by one matrix product; see :class:`ExampleBlock`."""
+        """Add weighted examples to ``total`` by one matrix product."""
         inputs, slopes = self.inputs[rows], self.slopes[rows] * factors[:, None]
         total[: self._weights].view(slopes.shape[1], inputs.shape[1]).addmm_(slopes.T, inputs)
         if self.bias:
             total[self._weights :] += slopes.sum(dim=0)
 
     def forget(self, which: torch.Tensor) -> None:
-        """Set examples to zero; see :class:`ExampleBlock`."""
+        """Set examples to zero."""
         self.inputs[which] = 0
         self.slopes[which] = 0
 
@@ -108,23 +106,23 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """Length of the range; see :class:`ExampleBlock`."""
+        """Length of the range."""
         return self.rows.shape[1]
 
     def squares(self) -> torch.Tensor:
-        """Return the squared lengths; see :class:`ExampleBlock`."""
+        """Return the squared lengths."""
         return _squares(self.rows)
 
     def dots(self, other: torch.Tensor, rows: slice) -> torch.Tensor:
-        """Return products with a vector; see :class:`ExampleBlock`."""
+        """Return products of examples with a vector."""
         return self.rows[rows] @ other
 
     def add(self, factors: torch.Tensor, rows: slice, total: torch.Tensor) -> None:
-        """Add weighted examples; see :class:`ExampleBlock`."""
+        """Add weighted examples to ``total``."""
         total += factors @ self.rows[rows]
 
     def forget(self, which: torch.Tensor) -> None:
-        """Set examples to zero; see :class:`ExampleBlock`."""
+        """Set examples to zero."""
         self.rows[which] = 0
 
 
@@ -134,10 +132,10 @@ def _squares(rows: torch.Tensor) -> torch.Tensor:
 
 
 class Examples:
-    """Gradients of n examples.
+    """Gradients of n examples; a gradient that is not finite counts as zero.
 
-    A gradient that is not finite counts as zero. A failure would reveal, without noise, that a party holds a
-    record on which the model's gradient overflows; the sender of the model can choose such a record.
+    A failure would reveal, without noise, that a party holds a record on which the model's gradient
+    overflows; the sender of the model can choose such a record.
     """
 
     def __init__(self, blocks: Sequence[ExampleBlock]) -> None:

@@ -1,8 +1,8 @@
 """Per-example gradients of modules of known layers, from one forward and one backward pass of the batch.
 
-The backward pass stops at the layers' outputs: parameter gradients are never summed over the batch. A dense
-layer's gradients are outer products of slope and input; a convolution's are one product of small matrices for
-each example (docs/adr/0013-per-example-gradients.md).
+The backward pass stops at the layers' outputs. A dense layer's gradients are outer products of slope and
+input; a convolution's are one product of small matrices for each example
+(docs/adr/0013-per-example-gradients.md).
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,7 @@ _KNOWN: Final = (
     nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d,
     nn.AdaptiveAvgPool2d,
 )  # fmt: skip
-"""Known layers, besides convolutions and flattening with some options. They process each example alone,
-and draw nothing at random."""
+"""Known layers, besides some convolutions and flattening. They process each example alone."""
 
 
 class _Kept(NamedTuple):
@@ -41,7 +40,7 @@ class _Kept(NamedTuple):
 
 
 class Layers:
-    """Way for modules that :func:`layers_of` supports; see :class:`securefl.training.dpsgd.ways.Way`.
+    """:class:`~securefl.training.dpsgd.ways.Way` for modules that :func:`layers_of` supports.
 
     Args:
         module: to differentiate.
@@ -57,7 +56,7 @@ class Layers:
         self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """Return the gradients; see :meth:`securefl.training.dpsgd.ways.Way.examples`."""
+        """Return the gradients of all examples."""
         del present
         kept: list[_Kept] = []
         losses = self._losses(_forward(self._module, x, kept), y)
@@ -92,8 +91,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
     """Return the way for known layers; None if one is unknown, shared, partly frozen or has a hook.
 
     Each parameter must belong to one layer that is called once: then its per-example gradient follows from
-    that layer's inputs and the slopes of its outputs. No layer may work in place, since inputs and outputs
-    are kept.
+    that layer's inputs and the slopes of its outputs. No layer may work in place, since these are kept.
     """
     parts = [part for _, part in module.named_modules(remove_duplicate=False)]
     if len({id(part) for part in parts}) < len(parts) or not all(_is_known_layer(part) for part in parts):
@@ -168,7 +166,7 @@ def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Ten
 def _patches(layer: nn.Conv2d, inputs: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
     """Return the inputs of each weight at each output position, (n, weights of a kernel, positions).
 
-    A strided view that is copied once takes a fifth of the time of ``unfold``.
+    A copied strided view takes a fifth of the time of ``unfold``.
     """
     down, across = cast("tuple[int, int]", layer.padding)  # not a string, see _is_known_layer
     padded = functional.pad(inputs, (across, across, down, down))

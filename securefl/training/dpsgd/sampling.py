@@ -1,8 +1,8 @@
-"""Sampling of records for a step of DP-SGD: a secret coin for each, or a secret subset; and their slots.
+"""Secret draws of records for a step of DP-SGD, and of their slots.
 
-The bound on epsilon assumes a secret draw with exactly the named distribution. So the draw compares integers
-from the party's own entropy. A generator of torch would have a seed of 64 bits, and a few hundred of its
-outputs reveal its whole state.
+The bound on epsilon assumes exactly the named distribution. So the draw compares integers from the party's
+own entropy. A generator of torch would have a seed of 64 bits, and a few hundred of its outputs reveal its
+whole state.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> 
         sampler: kind of the draw.
         records: rows are in [0, records).
         batch: number of records, on average or exactly.
-        entropy: source of 32 bytes as the key of a stream of 64-bit words, and again when those are used up.
+        entropy: source of 32-byte keys of streams of 64-bit words.
 
     Raises:
         UsageError: ``batch`` outside [1, records].
@@ -58,7 +58,7 @@ def draw_slots(slots: int, examples: int, entropy: Entropy) -> I64:
 
     Args:
         slots: of a batch, at least 1 (:func:`securefl.methods.privacy.batch_capacity`).
-        examples: number of examples, 0 or more.
+        examples: 0 or more.
         entropy: as in :func:`draw_batch`. The slots are as secret as the batch.
     """
     slots *= max(1, -(-examples // slots))

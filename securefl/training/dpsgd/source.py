@@ -15,7 +15,7 @@ from securefl.training import data
 from securefl.training.dpsgd import examples
 
 _TRIES: Final = 100
-"""Number of items to try for one that collates to a batch; if none does, the data set is of another kind."""
+"""Items to try for one that collates to a batch; if none does, the data set is of another kind."""
 
 
 class TakenExamples(NamedTuple):
@@ -26,7 +26,7 @@ class TakenExamples(NamedTuple):
     labels: torch.Tensor
     """(n, ...)."""
     there: BoolArray | None = None
-    """Mask of the rows that are examples; other rows are not counted. None: all are examples."""
+    """Mask of the rows that are examples; None: all are."""
     odd: Mapping[int, tuple[torch.Tensor, torch.Tensor]] = MappingProxyType({})
     """Rows of another shape or dtype, by index, (1, ...) each; they are processed alone."""
 
@@ -47,12 +47,7 @@ class ExampleSource(Protocol):
 
 
 class PoolSource:
-    """Samples of a pool, with cross-entropy losses.
-
-    Args:
-        pool: samples, flattened, and labels.
-        input_shape: of one sample.
-    """
+    """Samples of a pool, of shape ``input_shape`` each, with cross-entropy losses."""
 
     def __init__(self, pool: data.SamplePool, input_shape: tuple[int, ...]) -> None:
         self.losses: examples.Losses = examples.example_losses
@@ -60,7 +55,7 @@ class PoolSource:
         self._pool, self._shape = pool, input_shape
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ones, or token 0 for a text; see :class:`ExampleSource`."""
+        """Return ones, or token 0 for a text."""
         numbers = self._pool.x.is_floating_point()
         sample = (
             torch.ones(1, *self._shape, device=self.device)
@@ -70,7 +65,7 @@ class PoolSource:
         return sample, torch.zeros_like(self._pool.y[:1])
 
     def take(self, x: I64, y: I64) -> TakenExamples:
-        """Return samples of the pool; see :class:`ExampleSource`."""
+        """Return samples of the pool."""
         rows, labels = torch.from_numpy(x), torch.from_numpy(y)
         samples = self._pool.x[rows.to(self.device)].view(-1, *self._shape)
         return TakenExamples(samples, self._pool.y[labels.to(self.device)])
@@ -101,7 +96,7 @@ class DatasetSource:
         self._public = self._usual()
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ones, or zeros for integers, which are valid tokens; see :class:`ExampleSource`."""
+        """Return ones, or zeros for integers, which are valid tokens."""
         sample, label = self._template()
         return sample.to(self.device), label.to(self.device)
 
@@ -124,7 +119,7 @@ class DatasetSource:
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
                 odd[at] = (one.to(self.device), target.to(self.device))
-        # One transfer: a transfer for each example would take longer than its gradient.
+        # A transfer for each example would take longer than its gradient.
         return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
 
     def _template(self) -> tuple[torch.Tensor, torch.Tensor]:

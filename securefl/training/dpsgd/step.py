@@ -1,11 +1,9 @@
 """One step of DP-SGD at one party or many, from the same parameters (docs/dataflow.md, steps 1 to 3).
 
-Passes of a batch through the model: the rows of each tensor, and the example in each row.
-
 A matrix product selects its kernel by the number of rows, and may compute the last rows of a tensor by
-another kernel than the first. So the last bits of an example's gradient depend on the number of rows and on
-the row of the example. In a *fixed* pass neither depends on the other examples of the batch. Each tensor has
-the same number of rows, each example has a randomly drawn row, and holes have a public sample.
+another kernel. So the last bits of an example's gradient depend on the number of rows and on its row. In a
+*fixed* pass neither depends on the other examples: each tensor has the same number of rows, each example has
+a randomly drawn row, and holes have a public sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,14 +49,11 @@ def dense_passes(examples: int, rows: int) -> list[Pass]:
 
 
 def fixed_passes(slots: I64, rows: int) -> list[Pass]:
-    """Return passes of ``rows`` rows each, with the example of slot s in row s mod ``rows``.
+    """Return passes of ``rows`` >= 1 rows each, with the example of slot s in row s mod ``rows``.
 
-    Of several examples in one row, the first is in the first pass, the next in the second, and so on. The
-    pass of an example depends on the others; its row does not.
-
-    Args:
-        slots: of the batch's examples, i64 ``(k,)``.
-        rows: of each pass, at least 1.
+    ``slots`` are those of the batch's examples, i64 ``(k,)``. Of several examples in one row, the first is in
+    the first pass, the next in the second, and so on. The pass of an example depends on the others; its row
+    does not.
     """
     places = slots % rows
     order = np.argsort(places, kind="stable")
@@ -71,8 +66,7 @@ def fixed_passes(slots: I64, rows: int) -> list[Pass]:
 
 
 _CPU_PASS_BYTES: Final = 64 << 20
-"""Memory of the examples of one pass on a CPU. More examples per pass reduce the overhead of Python and
-small operations."""
+"""Memory of the examples of one pass on a CPU; more examples reduce the overhead of Python."""
 
 _CPU_FIXED_BYTES: Final = 8 << 20
 """Memory of the examples of a pass with holes on a CPU; a hole takes as long as an example."""
@@ -124,7 +118,7 @@ class DpStep:
         self._dp = dp
         self._length = models.dimension(module)
         self.failed = 0
-        """Number of examples of the last updates that raised an exception, and count as zero."""
+        """Examples of the last updates that raised an exception, and count as zero."""
         sample, label = source.public()
         self._module.train()
         with models.seed_torch(0, source.device):
@@ -132,11 +126,11 @@ class DpStep:
         """Way of computing gradients."""
         each = 4 * self.way.floats_each(sample)
         self.chunk = max(1, models.pass_bytes(source.device, _CPU_PASS_BYTES) // each)
-        """Number of examples of one pass without holes."""
+        """Examples of one pass without holes."""
         self.slots = privacy.batch_capacity(dp.sampler, batch)
-        """Number of slots of a batch; larger batches are rarer than the accounting must allow for."""
+        """Slots of a batch; larger batches are rarer than the accounting must allow for."""
         self.rows = self._rows_of(sample)
-        """Number of rows of a fixed pass."""
+        """Rows of a fixed pass."""
 
     def load(self, params: F32) -> None:
         """Set the parameters of the next updates to ``params``, f32 ``(d,)``.
@@ -201,23 +195,17 @@ class DpStep:
         return BoundedSums(self._dp, self._batch, carries, self._length, self._source.device)
 
     def _compute_gradients(self, x: I64, y: I64, each: Pass, slots: I64 | None) -> Iterator[_Computed]:
-        """Yield the gradients of one pass.
+        """Yield the gradients of one pass; ``slots`` is None for a pass without holes.
 
-        An example counts as zero if data set, model or loss raise an exception of any class. Otherwise one
-        example could end the update; some classes would even end the party or its rounds.
-
-        Args:
-            x: the whole batch.
-            y: its labels.
-            each: the pass.
-            slots: of the whole batch; None for a pass without holes.
+        ``x``, ``y`` and ``slots`` are of the whole batch. An example counts as zero if data set, model or
+        loss raise an exception of any class: one example must not end the update, the party or its rounds.
         """
         samples, labels, there, odd = self._source.take(x[each.picks], y[each.picks])
         there = np.ones(len(each.picks), dtype=bool) if there is None else there
         singles = dict(odd)
         present = each.present(there)
         try:
-            # Copies: otherwise in-place changes before an exception would affect all others twice.
+            # Copies: in-place changes before an exception would affect all others twice.
             examples = self.way.examples(*self._place_examples(samples, labels, each), present)
         except BaseException as error:
             foreign.pass_interrupt(error)
@@ -279,7 +267,7 @@ class DpStep:
 
 
 def _filler(sample: torch.Tensor) -> torch.Tensor:
-    """Return a sample for holes: ones, or zeros for integers, as in :meth:`ExampleSource.public`."""
+    """Return a sample for holes: ones, or zeros for integers."""
     return torch.ones_like(sample) if sample.is_floating_point() else torch.zeros_like(sample)
 
 

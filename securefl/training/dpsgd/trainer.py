@@ -59,9 +59,8 @@ class DpSgdTrainer:
         """Return minus the sum of bounded gradients over b_c, f64 ``(d,)``, at most drawn * norm / b_c long.
 
         Each drawn record j adds bound((1 - beta) g_j + beta ``carry``), where g_j is the gradient of its loss
-        at ``params`` and bound makes a length 1, or at most the norm. The divisor is b_c whatever is drawn;
-        an empty batch yields zeros. On the CPU equal arguments give equal bits (same torch, same number of
-        threads).
+        at ``params`` and bound makes a length 1, or at most the norm. An empty batch yields zeros. On the CPU
+        equal arguments give equal bits (same torch, same number of threads).
 
         Args:
             params: of the round's model, f32 ``(d,)``.
@@ -106,11 +105,7 @@ def slot_entropy(entropy: Entropy) -> Entropy:
 
 
 def check_batch(batch: int, records: int) -> None:
-    """Check that a party has enough records for a batch.
-
-    Raises:
-        ConfigError: it has not; the error names the field and both numbers.
-    """
+    """Raise a ConfigError with both numbers if a party has fewer records than a batch."""
     if batch > records:
         raise ConfigError(
             "training.batch_size",

@@ -23,11 +23,8 @@ class Way(Protocol):
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """Return the gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1.
 
-        Args:
-            x: samples.
-            y: their labels.
-            present: mask of the requested rows, bool (n,); None for all. Other rows have the gradient of
-                their content, or zeros.
+        ``present`` is a mask of the requested rows, bool (n,); None for all. Other rows have the gradient of
+        their content, or zeros.
         """
         ...
 
@@ -46,7 +43,7 @@ class Mapped:
         self._slopes = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="different")
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """Return the gradients; see :class:`Way`."""
+        """Return the gradients of all examples."""
         del present
         weights = {name: weight.detach() for name, weight in models.trained_parameters(self._module).items()}
         slopes = self._slopes(weights, x, y)
@@ -56,7 +53,7 @@ class Mapped:
             )
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """Return the numbers per example; see :class:`Way`."""
+        """Return the numbers per example."""
         return _floats_each(self._module, sample)
 
     def _loss(self, weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -71,7 +68,7 @@ class OneByOne:
         self._losses = losses
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
-        """Return the gradients; see :class:`Way`."""
+        """Return the gradients of the present examples, zeros for others."""
         weights = models.trained_parameters(self._module)
         starts = _starts(self._module)
         chosen = [weights[name] for name, _ in starts]
@@ -88,7 +85,7 @@ class OneByOne:
         return Examples([Rows(start, block) for (_, start), block in zip(starts, blocks, strict=True)])
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """Return the numbers per example; see :class:`Way`."""
+        """Return the numbers per example."""
         return _floats_each(self._module, sample)
 
 
@@ -101,7 +98,7 @@ def way_for(
         module: in training mode; not changed.
         sample: public example, independent of any party's data, (1, ...).
         label: its label, (1, ...).
-        losses: of examples; the cross-entropy by default.
+        losses: of examples.
 
     Raises:
         ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
@@ -130,8 +127,7 @@ def way_for(
     try:
         mapped.examples(sample, label)
     except Exception:
-        # torch, for an operation that it cannot map, such as data-dependent branches; or a loss, for an
-        # unknown label.
+        # torch cannot map an operation, such as data-dependent branches; or the loss rejects the label.
         return OneByOne(module, losses)
     return mapped
 

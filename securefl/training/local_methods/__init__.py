@@ -1,4 +1,4 @@
-"""Local methods: FedProx, SCAFFOLD; one file each in ``parts``, and their application in a training loop."""
+"""Local methods (FedProx, SCAFFOLD), and their application in a training loop."""
 
 import lazy_loader
 

@@ -8,21 +8,19 @@ import torch
 from securefl.base.errors import ConfigError
 
 LEAST_SHARE: Final = 1 << 30
-"""Bytes of GPU memory that a training process needs: about 600 MiB of CUDA context and libraries, then
-data, model and activations."""
+"""Bytes of GPU memory that a training process needs: :data:`_CONTEXT`, then data, model and activations."""
 
 _CONTEXT: Final = 600 << 20
 """Bytes of GPU memory that a CUDA context and its libraries take outside torch's allocator."""
 
 _MOST_AT_ONCE: Final = 4 << 30
-"""Largest number of bytes of one pass on a GPU: more examples per pass are not faster."""
+"""Most bytes of one pass on a GPU: more examples per pass are not faster."""
 
 _UNKNOWN: Final = 256 << 20
 """Bytes of one pass on a device without known free memory."""
 
 _PROCESSES: Final = "SECUREFL_GPU_PROCESSES"
-"""Environment variable with the number of training processes that share this machine's GPU. Sites in their
-own processes inherit it."""
+"""Environment variable with the number of training processes that share this machine's GPU."""
 
 
 def pick_device(wanted: str | torch.device, processes: int | None = None) -> torch.device:
@@ -90,9 +88,7 @@ def share_of_memory(device: str | torch.device, processes: int) -> int:
 def pass_bytes(device: torch.device, on_cpu: int) -> int:
     """Return the bytes that the parameters, activations and gradients of one pass may take.
 
-    Args:
-        device: of the pass.
-        on_cpu: result for a CPU, where a pass should fit into the caches.
+    ``on_cpu`` is the result for a CPU, where a pass should fit into the caches.
     """
     if device.type == "cpu":
         return on_cpu
@@ -104,10 +100,10 @@ def pass_bytes(device: torch.device, on_cpu: int) -> int:
 
 
 def limit_threads() -> None:
-    """Limit torch to one thread: with a process or a thread per party, more threads compete for the cores.
+    """Limit torch to one thread; call it in each thread that trains.
 
-    Call it in each thread that trains. The linear algebra library (MKL) keeps its number of threads by
-    thread: in a new one it takes all cores, and then spins while others use them.
+    With a process or a thread per party, more threads compete for the cores. MKL keeps its number of threads
+    by thread: in a new one it takes all cores, and then spins while others use them.
     """
     torch.set_num_threads(1)
 
@@ -131,12 +127,12 @@ def _on_gpu(device: torch.device, processes: int) -> torch.device:
     """
     if str(device) == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())
-    # TF32 has 13 bits less than single precision, and the bound on one record's influence allows for the
-    # rounding of single precision. The same holds for half-precision accumulation.
+    # TF32 has 13 bits less than single precision, whose rounding the bound on one record's influence allows
+    # for. The same holds for half-precision accumulation.
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     for kind in ("conv", "rnn"):
-        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends would affect.
+        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends affects.
         operation = getattr(torch.backends.cudnn, kind, None)
         if getattr(operation, "fp32_precision", "") == "tf32":
             operation.fp32_precision = "ieee"  # type: ignore[union-attr]

@@ -14,8 +14,8 @@ from securefl.training.models.tensors import Tensors
 def check_averageable(module: torch.nn.Module) -> None:
     """Check that a model consists of f32 parameters only.
 
-    Training changes running statistics (BatchNorm), but a sum of parameters does not carry them, so parties
-    and server would drift apart unnoticed.
+    A sum of parameters does not carry running statistics (BatchNorm), so parties and server would drift apart
+    unnoticed.
 
     Raises:
         ConfigError: no trainable parameters, parameters that are not f32, or floating-point buffers.
@@ -106,8 +106,8 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
     check_averageable(module)
     expect(vector, "vector", np.float32, (dimension(module),))
     weights = trained_parameters(module).values()
-    # A copy, since torch tensors share memory with their arrays, even read-only ones. One transfer to a GPU:
-    # a transfer for each parameter would wait for the GPU each time.
+    # A copy, since torch tensors share memory with their arrays, even read-only ones. One transfer, since
+    # each transfer waits for the GPU.
     flat = torch.from_numpy(vector.copy()).to(next(iter(weights)).device)
     start = 0
     with torch.no_grad():

@@ -13,7 +13,7 @@ def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Run the body with torch's default generator seeded, and that of a GPU ``device``; then restore both."""
     gpu = device if device is not None and device.type == "cuda" else None
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
-        # torch.manual_seed would also seed GPUs whose state is not restored afterwards.
+        # torch.manual_seed would also seed GPUs whose state is not restored.
         torch.default_generator.manual_seed(seed)
         if gpu is not None:
             with torch.cuda.device(gpu):  # torch.cuda.manual_seed seeds the current GPU
@@ -25,11 +25,8 @@ def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
 def seeded_generators(seed: int) -> Iterator[None]:
     """Run the body with the default generators of Python, numpy and torch seeded, then restore them.
 
-    The current GPU's generator is seeded, too, if this process computes on a GPU. Generators that the body
-    makes itself and the random numbers of the operating system are not controlled.
-
-    Args:
-        seed: 0 to 2^64 - 1.
+    So is the current GPU's generator, if this process computes on a GPU. Generators that the body makes
+    itself and the random numbers of the operating system are not controlled. ``seed`` is 0 to 2^64 - 1.
     """
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - what a user's code may use
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]

@@ -1,7 +1,4 @@
-"""Layers that several models share.
-
-Parts of convolutional models for samples (height, width) or (channels, height, width), f32.
-"""
+"""Layers that several models share, for samples f32 (height, width) or (channels, height, width)."""
 
 import math
 from typing import assert_never
@@ -63,8 +60,8 @@ def dense_network(
 class NextCharacter(nn.Module):
     """Network from tokens i64 ``(batch, length)`` to the scores of the next token at each position.
 
-    The dense layer is the same at every position, and each sequence begins with a zero state. SHARE (section
-    6.2) has two LSTM layers, like McMahan et al. 2017 (section 3), whose layers have 256 units.
+    Each sequence begins with a zero state. SHARE (section 6.2) has two LSTM layers, like McMahan et al. 2017
+    (section 3), whose layers have 256 units.
     """
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:

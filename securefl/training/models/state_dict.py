@@ -1,8 +1,7 @@
 """Whole ``state_dict`` of a module from the arrays that are sent.
 
-A ``state_dict`` has more entries than arrays that are sent: tied parameters are sent once, and integer
-buffers, local buffers, personal and frozen parameters stay at the sites. The head of a model's file lists
-these other entries, with their first values if they are few.
+Tied parameters are sent once; integer buffers, local buffers, personal and frozen parameters stay at the
+sites. The head of a model's file lists these other entries, with their first values if they are few.
 """
 
 import json
@@ -16,7 +15,7 @@ from torch import nn
 from securefl.base.errors import ConfigError
 
 MOST_LOCAL = 100_000
-"""Largest number of values in a head, which is text; larger local entries come from a module."""
+"""Most values in a head, which is text; larger local entries come from a module."""
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError)
 """Exceptions of heads that :func:`state_head` has not made."""
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -60,11 +59,9 @@ def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
 
 
 def complete_state(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, torch.Tensor]:
-    """Return arrays that were sent, with the other entries of a file's head.
+    """Return arrays that were sent, by plain name, with the other entries of a file's head.
 
-    Args:
-        arrays: by plain name.
-        head: JSON of :func:`state_head`; empty for none.
+    ``head`` is JSON of :func:`state_head`; empty for none.
 
     Raises:
         ConfigError: the head is damaged.
@@ -85,13 +82,9 @@ def complete_state(arrays: Mapping[str, torch.Tensor], head: str) -> dict[str, t
 
 
 def completed_by(model: nn.Module, arrays: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a module's own ``state_dict`` with the arrays that were sent.
+    """Return a module's own ``state_dict`` with the arrays that were sent, given by plain name.
 
     Names are the module's, including the prefixes of wrappers. Local entries keep their values.
-
-    Args:
-        model: not changed.
-        arrays: by plain name.
 
     Raises:
         ConfigError: the module lacks an array, or has another shape of it.

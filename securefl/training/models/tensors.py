@@ -20,7 +20,7 @@ HEAD = "securefl"
 """Key of a file's metadata with the JSON of :func:`securefl.training.models.state_head`."""
 
 MOST_STEPS = 100
-"""Largest number of dots in a name: torch walks nested modules by recursion."""
+"""Most dots in a name: torch walks nested modules by recursion."""
 
 
 class Tensors(nn.Module):
@@ -68,11 +68,7 @@ class Tensors(nn.Module):
         return children[step]
 
     def forward(self, _samples: object) -> torch.Tensor:
-        """Refuse to compute: sites train and test.
-
-        Raises:
-            UsageError: always; a bug.
-        """
+        """Raise a UsageError: sites train and test."""
         raise UsageError(
             "cannot score samples: a model of named arrays has no forward pass; its sites train and test it"
         )
@@ -134,10 +130,7 @@ def write_tensors(
 ) -> str:
     """Write arrays by name as f32 to a safetensors file, atomically; return its SHA-256 as hex.
 
-    Args:
-        path: of the file.
-        arrays: those that are sent.
-        head: local entries of :func:`securefl.training.models.state_head`.
+    ``head`` has the local entries of :func:`securefl.training.models.state_head`.
 
     Raises:
         ConfigError: a run cannot begin with the arrays, or the file cannot be written.
@@ -172,10 +165,7 @@ def write_tensors(
 
 
 def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return a safetensors file, deterministically.
-
-    safetensors itself writes metadata in any order.
-    """
+    """Return a safetensors file, deterministically: safetensors itself writes metadata in any order."""
     raw = save(arrays, dict(metadata))
     start = 8 + int.from_bytes(raw[:8], "little")
     told = json.loads(raw[8:start])

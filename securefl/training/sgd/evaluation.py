@@ -1,7 +1,4 @@
-"""Evaluation of a model on a held-out shard.
-
-Confidence of a model in records' labels, which membership attacks use.
-"""
+"""Evaluation of a model on a held-out shard, and confidences in records' labels for membership attacks."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from securefl.training import data, models
 from securefl.training.sgd.outcomes import Evaluation
 
 BATCH = 1024
-"""Samples per forward pass; limits the memory of activations and does not affect the result."""
+"""Samples per forward pass."""
 
 Trigger = Callable[[Inputs, I64], tuple[Inputs, I64]]
 
@@ -30,12 +27,8 @@ TEXT_BATCH = 128
 class Evaluator:
     """Accuracy and loss on one shard, copied to ``device`` once. Overwrites ``module``'s parameters.
 
-    Args:
-        module: the model.
-        shard: test samples.
-        device: of ``module``.
-        trigger: function from test samples and labels to samples with a backdoor's patch and its target
-            label; the accuracy on them is the backdoor's success.
+    ``trigger`` returns test samples with a backdoor's patch and its target label; the accuracy on them is the
+    backdoor's success.
     """
 
     def __init__(
@@ -51,8 +44,8 @@ class Evaluator:
     def evaluate(self, params: F32) -> Evaluation:
         """Return accuracy and mean cross-entropy of the model with ``params``, f32 ``(d,)``.
 
-        A broken model is a result, not an error: a sample whose scores are not all finite counts as wrong,
-        and one such sample makes the loss infinite. In a text each position counts as a sample.
+        A sample whose scores are not all finite counts as wrong, and makes the loss infinite. In a text each
+        position counts as a sample.
 
         Raises:
             UsageError: ``params`` has the wrong dtype or length.
@@ -64,7 +57,7 @@ class Evaluator:
         return Evaluation(accuracy, loss, success)
 
     def _measure(self, samples: _Samples) -> tuple[float, float]:
-        # Summed on the device, in double precision, and read once: each read waits for a GPU.
+        # Summed on the device, in double precision, since each read waits for a GPU.
         totals = torch.zeros(2, dtype=torch.float64, device=samples.device)
         with torch.no_grad():
             for x, y in samples.batches():
@@ -98,7 +91,7 @@ class Confidences:
 
     Args:
         module: the model, on the CPU.
-        shard: the records; not a text.
+        shard: the records.
 
     Raises:
         UsageError: tokens, which have a label at each position.

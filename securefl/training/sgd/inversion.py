@@ -1,10 +1,7 @@
 """Gradient inversion: pictures of the samples in a sum of updates.
 
-:func:`from_neurons` reads a first dense layer (Phong et al. 2018, IEEE TIFS 13(5), section III; Boenisch et
-al. 2023, arXiv 2112.02918). If one sample alone activates a neuron, the gradient of its weights over that of
-its bias *is* the sample. :func:`match_gradient` searches for samples whose gradient has the direction of the
-given one (Geiping et al. 2020, arXiv 2003.14053). Both receive the model, and :func:`match_gradient` the
-labels: an attacker who knows less does no better.
+The functions receive the model, and :func:`match_gradient` the labels: an attacker who knows less does no
+better.
 """
 
 from dataclasses import dataclass
@@ -18,8 +15,7 @@ from securefl.base.errors import UsageError
 from securefl.training import models
 
 _QUIET = 1e-3
-"""Least movement of a neuron's bias, as a share of the largest one; below it the candidate is mostly
-noise."""
+"""Least movement of a neuron's bias, as a share of the largest; below it the candidate is mostly noise."""
 
 
 _MEMORY = 0.9
@@ -38,6 +34,9 @@ class Search:
 
 def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     """Return one candidate per neuron of the first layer, f64 ``(k, features)``, in the inputs' units.
+
+    If one sample alone activates a neuron, the gradient of its weights over that of its bias *is* the sample
+    (Phong et al. 2018, IEEE TIFS 13(5), section III; Boenisch et al. 2023, arXiv 2112.02918).
 
     Args:
         module: its first parameters are a dense layer's weights ``(neurons, features)`` and biases.
@@ -82,8 +81,8 @@ def match_gradient(
 ) -> F64:
     """Search for samples whose mean gradient at ``params`` has the direction of ``gradient``.
 
-    Costs about three times as much as ``steps`` trainings on a batch of n. The search is random; equal seeds
-    give equal samples on the same machine.
+    Source: Geiping et al. 2020 (arXiv 2003.14053). Costs about three times as much as ``steps`` trainings on
+    a batch of n. Equal seeds give equal samples on the same machine.
 
     Args:
         module: overwritten.

@@ -32,5 +32,4 @@ class Evaluation:
     accuracy: float
     loss: float
     backdoor_success: float | None = None
-    """Share of the patched test samples of other classes that the model assigns to the target class; None
-    without a backdoor."""
+    """Share of patched test samples of other classes that the model assigns to the target class, or None."""

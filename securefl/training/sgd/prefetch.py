@@ -17,9 +17,8 @@ def ahead(
     """Yield each of ``items`` with the result of ``work``, in order.
 
     With one thread all work happens on demand in the caller's thread. With more, each is limited to one torch
-    thread, and at most ``threads + 1`` results are in progress or waiting. So memory is bounded, and no
-    thread idles while the caller uses a result. An exception of ``work`` is raised here and cancels the
-    remaining work, as does an early end of the iteration.
+    thread, and at most ``threads + 1`` results are in progress or waiting, so memory is bounded. An exception
+    of ``work`` is raised here and cancels the remaining work, as does an early end of the iteration.
     """
     if threads == 1:
         for item in items:
@@ -27,7 +26,7 @@ def ahead(
         return
     todo = iter(items)
     pending: deque[tuple[ItemT, Future[ResultT]]] = deque()
-    # In the linear algebra library torch's limit applies to each thread.
+    # In MKL torch's limit applies to each thread.
     with ThreadPoolExecutor(threads, initializer=models.limit_threads) as pool:
         try:
             for item in todo:

@@ -14,14 +14,14 @@ from securefl.training.sgd.outcomes import GradientNotFiniteError
 from securefl.training.sgd.trainer import LocalTrainer
 
 PIECE = 512
-"""Number of samples per pass of a gradient on all samples: fits into memory even with large images."""
+"""Samples per pass of a gradient on all samples: fits into memory even with large images."""
 
 
 class ServerGradient:
     """Gradients of the server's own data, for a rule that needs them.
 
     Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
-    without replacement, or on all if there are fewer (SHARE, algorithm 2). It excludes weight decay. The
+    without replacement, or on all if there are fewer (SHARE, algorithm 2), without weight decay. The
     inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
     algorithm 3, line 5). FLTrust gets minus the update of local training on all samples, with the parties'
     configuration and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
@@ -82,7 +82,7 @@ class ServerGradient:
                 )
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
-        # As in local training, torch's generator may draw: no privacy claim depends on these samples.
+        # torch's generator may draw: no privacy claim depends on these samples.
         seed = int.from_bytes(entropy.draw(8), "big")
         order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
         return self._on(params, order[:batch], seed)

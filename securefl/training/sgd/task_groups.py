@@ -34,13 +34,9 @@ def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shar
 
 
 class Chooser:
-    """Choice of the model with the least loss on one party's data.
+    """Choice of the model with the least loss on one party's data; each call overwrites ``module``.
 
-    Args:
-        module: each call overwrites it.
-        shard: the party's own data, unpoisoned: a party that poisons its training chooses like its honest
-            mates.
-        device: of ``module``.
+    ``shard`` is unpoisoned: a party that poisons its training chooses like its honest mates.
     """
 
     def __init__(self, module: torch.nn.Module, shard: data.Shard, device: torch.device) -> None:
@@ -81,7 +77,7 @@ class GroupEvaluator:
     def evaluate(self, params: F32) -> Evaluation:
         """Return the mean accuracy and loss over tasks, each matched to one of the models f32 ``(k d,)``.
 
-        Without separate tasks all models are tested on one test set, and the most accurate counts.
+        Without separate tasks the most accurate model on the test set counts.
         """
         table = [[task.evaluate(model) for task in self._tasks] for model in _models(params, self._length)]
         if len(self._tasks) == 1:

@@ -22,10 +22,8 @@ from securefl.training.sgd.outcomes import TrainingDivergedError
 class LocalTrainer:
     """SGD with momentum and weight decay on one party's shard, which it copies to ``device`` once.
 
-    ``config.method`` corrects gradients. Control variates are kept from call to call.
-
-    Each call overwrites ``module``'s parameters, so several trainers may use one module in turn, but not at
-    the same time.
+    ``config.method`` corrects gradients. Control variates are kept from call to call. Each call overwrites
+    ``module``'s parameters; several trainers may use one module in turn, but not at the same time.
     """
 
     def __init__(
@@ -49,8 +47,8 @@ class LocalTrainer:
 
         Each epoch visits every sample once, in a fresh order. Batches have at most ``config.batch_size``
         samples, or ``config.batch_fraction`` of them, and their sizes differ by at most one. With
-        ``config.steps`` there are that many batches in total. Momentum starts at zero. On the CPU equal
-        arguments give equal bits (same torch, same number of threads).
+        ``config.steps`` there are at most that many batches in total. Momentum starts at zero. On the CPU
+        equal arguments give equal bits (same torch, same number of threads).
 
         Args:
             params: f32 ``(d,)``.
@@ -62,8 +60,8 @@ class LocalTrainer:
             UsageError: ``params`` has the wrong dtype or length.
         """
         models.load_vector(self._module, params)
-        # The order of samples need not be secret if no privacy claim depends on it, so torch's generator may
-        # draw it. The party's own entropy seeds it: no two rounds share an order.
+        # The order of samples need not be secret, so torch's generator may draw it. The party's own entropy
+        # seeds it: no two rounds share an order.
         seed = int.from_bytes(entropy.draw(8), "big")
         with models.seed_torch(seed, self._device):
             self._descend(torch.Generator().manual_seed(seed), samples)
@@ -100,7 +98,7 @@ class LocalTrainer:
     def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
         """Yield the batches of all epochs, as indices into the shard."""
         # Batches of almost equal size: a last batch of one or two samples would take a full step in a
-        # direction that is mostly noise, and the party sends the parameters after that step.
+        # direction that is mostly noise.
         batches = math.ceil(samples / clustering.batch_size_of(self._config, samples))
         for _ in range(self._config.epochs):
             permutation = torch.randperm(samples, generator=order).to(self._device)

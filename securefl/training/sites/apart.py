@@ -25,12 +25,12 @@ from securefl.training.sites.load import SiteMaker
 START_SECONDS = 120.0
 """Time limit for importing and making a site, before the first round."""
 MOST_NUMBERS = 1 << 31
-"""Largest number of a site's parameters."""
+"""Most numbers of a site's parameters."""
 _MOST_DIMENSIONS = 32
 _LONGEST_DTYPE = 40
-"""Largest number of characters of a dtype."""
+"""Most characters of a dtype."""
 _WIDEST = 1 << 10
-"""Largest number of bytes of one number, or of one text, of a described dtype."""
+"""Most bytes of one number, or of one text, of a described dtype."""
 _FLOATS = {"float16", "float32", "float64"}
 
 
@@ -168,7 +168,7 @@ class ApartSite:
         self.state_head = said.get("state_head", {})
 
     def parameters(self) -> site.Arrays:
-        """Return the site's parameters; see :class:`securefl.training.sites.site.Site`."""
+        """Return the site's parameters."""
         self._due = time.monotonic() + START_SECONDS
         channel, _ = self._running(self._shapes)
         found = self._arrays(_good(channel.ask({"do": "parameters"}, self._due)).get("arrays"))
@@ -177,7 +177,7 @@ class ApartSite:
         return found
 
     def fit(self, parameters: site.Arrays, context: site.RoundContext) -> site.Fitted:
-        """Train in the process; see :class:`securefl.training.sites.site.Site`."""
+        """Train in the process."""
         said = self._answer("fit", parameters, context)
         if "kind" in said:
             raise layout.SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
@@ -248,7 +248,7 @@ class ApartSite:
         assert self._channel is not None  # noqa: S101 - for mypy
         region = Region(layout.Layout({name: self._shapes[name] for name in names}))
         _good(self._channel.share(region, due))
-        # Not before: a process that has not mapped it writes nothing there, and zeros would come back.
+        # Set last: a process that has not mapped the region writes nothing there, and zeros would come back.
         self._region = region
 
     def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:

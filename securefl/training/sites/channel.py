@@ -27,9 +27,9 @@ from securefl.training.sites import child
 from securefl.training.sites.layout import Layout, SiteError
 
 LONGEST = 1 << 22
-"""Largest number of bytes of JSON in a reply."""
+"""Most bytes of JSON in a reply."""
 MOST_OUTPUT = 1 << 16
-"""Largest number of bytes of a process's output that are kept until they are taken."""
+"""Most bytes of a process's output that are kept until they are taken."""
 _CHILD = Path(__file__).with_name("child.py")
 _KEPT = {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH"}
 _KEPT_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_")
@@ -92,7 +92,7 @@ class Channel:
         limit = str(memory * 1_000_000)
         try:
             process = subprocess.Popen(  # noqa: S603 - the site's owner names the interpreter
-                # Isolated: neither PYTHONPATH nor this folder, which is securefl's, is searched.
+                # Isolated: neither PYTHONPATH nor this folder is searched.
                 [python, "-I", "-u", _CHILD, str(theirs.fileno()), limit],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -134,12 +134,7 @@ class Channel:
         return self.ask({"do": "region", "bytes": region.bytes, "layout": region.layout}, due, region)
 
     def ask(self, what: dict[str, Any], due: float, region: Region | None = None) -> dict[str, Any]:
-        """Send a request; return the reply, by the time ``due``.
-
-        Args:
-            what: request, for JSON.
-            due: deadline on the monotonic clock.
-            region: memory to send along.
+        """Send a request, with ``region`` if given; return the reply, by the monotonic time ``due``.
 
         Raises:
             SiteError: the reply is late or has the wrong form. The process has been ended.

@@ -1,7 +1,7 @@
 """Program of a site in its own process: run by its file, in any environment with numpy.
 
-It imports nothing of securefl except the folder ``adapters`` beside it, so that the site's environment needs
-none of it. :mod:`securefl.training.sites.apart` validates all its replies. Python 3.9 or later, Linux.
+It imports nothing of securefl except the folder ``adapters`` beside it. :mod:`securefl.training.sites.apart`
+validates all its replies. Python 3.9 or later, Linux.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ WIDE = 8
 
 
 class TrainingRound(NamedTuple):
-    """Number, seed and sample limit of a round, like ``securefl.RoundContext``."""
+    """Round of a training, like ``securefl.RoundContext``."""
 
     number: int
     planned: int
@@ -89,7 +89,7 @@ class Clerk:
         _, (descriptor, *_), _, _ = socket.recv_fds(self._channel, 1, 1)  # type: ignore[attr-defined,unused-ignore]
         shared = mmap.mmap(descriptor, asked["bytes"])
         os.close(descriptor)
-        # Cleared: parameters have the order of this layout, not of an earlier one.
+        # Parameters have the order of this layout, not of an earlier one.
         self._given, self._places, start = {}, {}, 0
         total = sum(length for _, _, length in asked["layout"])
         flat = np.frombuffer(shared, np.float32, total)

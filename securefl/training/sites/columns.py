@@ -17,7 +17,6 @@ from securefl.training.sites.tables import ColumnCounts, class_counts, column_co
 MANY = 0.01
 """Share of a column outside its declared range above which a line reports it."""
 _PARAMETER = "statistics"
-"""Name of the number of :class:`securefl.training.models.parts.statistics.StatisticsOnly`."""
 
 
 def columns_of(maker: SiteMaker, evaluation: scenario.SiteEvaluation) -> SiteMaker:
@@ -38,7 +37,7 @@ class ColumnSite:
         evaluation: metrics of kind ``column`` and ``classes``, which name the columns.
 
     Raises:
-        ConfigError: the columns are missing or differ from the declared ones; one line per difference.
+        ConfigError: the columns are missing or differ from the declared ones.
     """
 
     keeps_nothing = True
@@ -62,7 +61,7 @@ class ColumnSite:
         self.samples = _length(found, evaluation)
 
     def parameters(self) -> Arrays:
-        """Return one number, which is not trained; see :class:`securefl.training.sites.site.Site`."""
+        """Return one number, which is not trained."""
         return {_PARAMETER: np.zeros(1, np.float32)}
 
     def fit(self, _parameters: Arrays, _context: RoundContext) -> Fitted:

@@ -17,7 +17,7 @@ from securefl.base.errors import SecureflError
 from securefl.training import models
 
 LONGEST = 500
-"""Largest number of characters of an error."""
+"""Most characters of an error."""
 Real = TypeVar("Real", F32, F64)
 
 
@@ -26,7 +26,7 @@ class SiteError(SecureflError):
 
     def __init__(self, said: str) -> None:
         short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
-        # A line break would forge a line of the log, an escape sequence one of the terminal.
+        # A line break could forge a line of the log, an escape sequence one of the terminal.
         super().__init__("".join(letter if letter.isprintable() else " " for letter in short))
 
 
@@ -58,11 +58,7 @@ class Layout:
         return {name: vector[where].reshape(self.shapes[name]) for name, where in self._places()}
 
     def vector(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> F64:
-        """Return arrays by name as one vector f64 ``(d,)``.
-
-        Args:
-            arrays: of floating-point numbers.
-            said: beginning of errors: ``fit returned``.
+        """Return floating-point arrays by name as one vector f64 ``(d,)``; ``said`` begins the errors.
 
         Raises:
             SiteError: other names, shapes or dtypes, or numbers that are not finite; the error names the
@@ -80,8 +76,7 @@ class Layout:
         """Check the names, shapes and dtypes of arrays.
 
         Raises:
-            SiteError: other names, shapes, or dtypes than floating-point ones; the error names the first
-                difference.
+            SiteError: other names, shapes, or dtypes than floating-point ones; it names the first difference.
         """
         if not isinstance(arrays, Mapping):
             raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
@@ -109,7 +104,7 @@ def is_count(value: object) -> bool:
     """Return True for a whole number of 0 or more, including numpy's and whole floats."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    # Not int(): infinities and NaN are not whole numbers.
+    # int() would fail on infinities and NaN, which are not whole numbers.
     return float(value) >= 0 and (isinstance(value, numbers.Integral) or float(value).is_integer())
 
 

@@ -63,9 +63,8 @@ def make_site(
         entropy: of the party, seeds the generators while the site is made; None for no seed.
 
     Raises:
-        ConfigError: making it failed, it lacks a member, it trains other parameters (the error names the
-            difference), its frozen parameters differ from the scenario's digest, or it sends a buffer that
-            ``model.averaged`` does not cover.
+        ConfigError: making it failed, it lacks a member, it trains other parameters, its frozen parameters
+            differ from the scenario's digest, or it sends a buffer that ``model.averaged`` does not cover.
     """
     with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
         site, held = open_site(maker, party)

@@ -13,9 +13,7 @@ from securefl.training.sites.layout import SiteError
 def samples_of(loader: object, stated: int | None) -> int:
     """Return the number of samples that a site trains on, which is its weight.
 
-    Args:
-        loader: of the site; None if it trains by itself.
-        stated: by its owner; None to count.
+    ``loader`` is None if the site trains by itself; ``stated`` is the owner's number, or None to count.
 
     Raises:
         ConfigError: no number is stated and the loader's is unknown, or more are stated than it has.
@@ -47,7 +45,7 @@ def _given_by(loader: object) -> int | None:
     drawn, size = len(sampler), getattr(inner, "batch_size", None)
     if getattr(inner, "drop_last", False) and isinstance(size, int) and drawn >= size:
         drawn -= drawn % size
-    # Drawing with replacement repeats samples; they are at most the dataset's.
+    # Drawing with replacement repeats samples.
     return min(drawn, len(dataset))
 
 

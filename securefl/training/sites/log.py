@@ -26,9 +26,9 @@ class SiteLog:
 
     Args:
         path: of the file; its folder is made with the first line. None to keep nothing.
-        tell: receives the round and the reason of each failure, for a run of all sites on one machine.
-        note: receives the round and the reasons why metrics were dropped, likewise.
-        count: receives the counts of columns' values that are missing or outside their range, likewise.
+        tell: receives the round and the reason of each failure.
+        note: receives the round and the reasons why metrics were dropped.
+        count: receives the counts of columns' values that are missing or outside their range.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Tensors of a site's module that are sent, looked up anew at each use.
 
-User code may replace the objects, as ``load_state_dict(..., assign=True)`` does. A site that kept the first
-ones would send weights that are not trained.
+User code may replace the objects, as ``load_state_dict(..., assign=True)`` does; the first ones would no
+longer be trained.
 """
 
 import fnmatch

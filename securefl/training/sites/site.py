@@ -1,7 +1,4 @@
-"""Site of your own (docs/sites.md): parameters, training, and evaluation of the received model.
-
-This module imports nothing beyond numpy.
-"""
+"""Site of your own (docs/sites.md): parameters, training, and evaluation of the received model."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
@@ -13,8 +10,10 @@ import numpy.typing as npt
 Arrays = Mapping[str, npt.NDArray[Any]]
 """Named arrays of floating-point numbers."""
 Metrics = Mapping[str, Any]
-"""Numbers by name; from ``evaluate`` also arrays of counts. Metrics of ``evaluate`` that the scenario
-declares are summed over sites; all others stay in the site's own log."""
+"""Numbers by name; from ``evaluate`` also arrays of counts.
+
+Metrics of ``evaluate`` that the scenario declares are summed over sites; all others stay in the site's log.
+"""
 
 
 @dataclass(frozen=True, slots=True)

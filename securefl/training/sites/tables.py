@@ -107,7 +107,7 @@ class ColumnCounts:
     """Values below the range, including negative infinities."""
     above: int = 0
     infinite: int = 0
-    """Infinite values, both below and above."""
+    """Infinite values, of either sign."""
     missing: int = 0
     """NaN and None, which are in no moment and no bin."""
 
@@ -135,13 +135,7 @@ class ColumnCounts:
 
 
 def column_counts(values: npt.ArrayLike, lower: float, upper: float) -> ColumnCounts:
-    """Count the values that :func:`column_table` leaves out or clips.
-
-    Args:
-        values: shape (n,); NaN for a missing value.
-        lower: lower end of the range, as the scenario declares it.
-        upper: upper end.
-    """
+    """Count the values, shape (n,), that :func:`column_table` leaves out (NaN) or clips to the range."""
     found = _numbers(values)
     counted = (found < lower, found > upper, np.isinf(found), np.isnan(found))
     return ColumnCounts(*(int(np.count_nonzero(one)) for one in counted))

@@ -150,13 +150,13 @@ class TorchSite:
         return type(self) is TorchSite
 
     def parameters(self) -> site.Arrays:
-        """Return the arrays that are sent; see :class:`securefl.training.sites.site.Site`."""
+        """Return the arrays that are sent."""
         return transfer.read_arrays(self._travelling())
 
     def fit(
         self, parameters: site.Arrays, context: site.RoundContext
     ) -> tuple[site.Arrays, int, site.Metrics]:
-        """Train the model; see :class:`securefl.training.sites.site.Site`."""
+        """Train the model from ``parameters``; return parameters, samples and metrics."""
         self._load(parameters)
         before = {name: tensor.detach().clone() for name, tensor in self._staying().items()}
         try:
@@ -232,7 +232,7 @@ class TorchSite:
             raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
         if self._optimiser is not None and not _optimises(self._optimiser, steps):
-            # If user code has replaced parameters, a kept optimiser would step the old ones.
+            # User code may have replaced parameters, and a kept optimiser would step the old ones.
             self._optimiser = None
         optimiser = self._optimiser or self._make(steps)
         self._optimiser = optimiser if self._keep else None
@@ -261,7 +261,7 @@ class TorchSite:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
                 )
-            # One read per epoch: a read for each batch would wait for a GPU each time.
+            # One read per epoch, since each read waits for a GPU.
             values = torch.stack(losses).to("cpu", torch.float64).tolist()
             weighted = (loss * size for loss, size in zip(values, sizes, strict=True))
             mean = math.fsum(weighted) / max(1, sum(sizes))
@@ -328,7 +328,7 @@ def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]
 
 def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
     """Return the modules in evaluation mode within a model in training mode."""
-    # A model in evaluation mode as a whole was loaded so, as by from_pretrained.
+    # A model in evaluation mode as a whole was only loaded so, as by from_pretrained.
     return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 

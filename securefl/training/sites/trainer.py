@@ -45,9 +45,9 @@ class SiteFit(NamedTuple):
     samples: int
     metrics: Metrics
     received: Metrics | None
-    """Metrics of the received model; None if the site does not evaluate."""
+    """Metrics of the received model, or None."""
     said: F64 | None = None
-    """Declared metrics as words f64 ``(w,)``; None if none are declared."""
+    """Declared metrics as words f64 ``(w,)``, or None."""
     notes: tuple[str, ...] = ()
     """Reasons why metrics were dropped, a line each."""
 
@@ -133,13 +133,8 @@ class SiteTrainer:
     def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """Evaluate, if the site can, and train once from ``params``, f32 ``(d,)``.
 
-        An evaluation or a metric that fails costs metrics only, not the training.
-
-        Args:
-            params: of the round's model.
-            context: the site's context of the round.
-            entropy: of this update; with record-level privacy, source of the batches.
-            carry: as for :meth:`update`.
+        An evaluation or a metric that fails costs metrics only. With record-level privacy ``entropy`` is the
+        source of the batches, and ``carry`` is as for :meth:`update`.
 
         Raises:
             SiteError: as for :meth:`update`.
@@ -174,7 +169,7 @@ class SiteTrainer:
                 samples, found = _evaluation_of(
                     _await_result(evaluate(self._named_parameters(params), context))
                 )
-            # Tables are for declared metrics; the log has numbers.
+            # Only declared metrics may be tables; the log has numbers.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
         except BaseException as error:
@@ -185,7 +180,7 @@ class SiteTrainer:
             said = said_by(self._evaluation, samples, found)
             return SiteEvaluated(received, said, (*notes, *beyond_range(self._evaluation, received)))
         except BaseException as error:
-            # One sample count applies to all metrics: if one is missing, its mean would be wrong.
+            # One sample count applies to all metrics: without one of them its mean would be wrong.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
     def _fit(self, params: F32, context: RoundContext) -> tuple[F64, int, Metrics, tuple[str, ...]]:
@@ -211,10 +206,10 @@ class SiteTrainer:
 
 
 def _site_error(error: BaseException) -> SiteError:
-    """Return a site's exception as one line.
+    """Return a site's exception of any class as one line.
 
-    Exceptions of any class: UsageError, StopIteration and CancelledError have a meaning of their own here,
-    and others would end the party. Reading a site's result may also raise.
+    UsageError, StopIteration and CancelledError have a meaning of their own here, and others would end the
+    party.
 
     Raises:
         KeyboardInterrupt: the user interrupted the run.

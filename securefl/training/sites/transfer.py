@@ -1,7 +1,4 @@
-"""Named arrays in main memory, from and to the tensors of a device.
-
-Steps of DP-SGD at a site (``privacy.unit = "record"``): the library samples, bounds and steps.
-"""
+"""Named arrays in main memory, from and to the tensors of a device; steps of DP-SGD at a site."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +19,7 @@ from securefl.training.sites.site import Arrays
 def read_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     """Return copies of the tensors as arrays of their shapes: f64 of f64, f32 of f32 and half precision.
 
-    Tensors of one GPU are copied as one vector: a transfer for each of them would wait for the GPU each time.
+    Tensors of one GPU are copied as one vector, since each transfer waits for the GPU.
     """
     wide = any(tensor.dtype == torch.float64 for tensor in tensors.values())
     if wide or not _are_on_one_gpu(tensors):
@@ -41,11 +38,7 @@ def _read(tensor: torch.Tensor) -> Any:
 
 
 def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
-    """Overwrite each tensor with the array of its name, rounded to the tensor's dtype.
-
-    Args:
-        tensors: their names are among those of ``arrays``.
-        arrays: of the tensors' shapes; neither changed nor kept.
+    """Overwrite each tensor with the array of its name and shape, rounded to the tensor's dtype.
 
     Raises:
         SiteError: a number is beyond the range of the tensor's dtype.

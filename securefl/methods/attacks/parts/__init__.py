@@ -1,1 +1,1 @@
-"""Attacks on data and updates: one file each, found by its name in ``behaviours.kind``."""
+"""Attacks on data and updates: one file for each ``behaviours.kind``."""

@@ -1,4 +1,4 @@
-"""A little is enough: a small common shift within the spread of honest updates."""
+"""A little is enough."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
 
 
 def alie(known: F64, z: float) -> F64:
-    """Return the mean minus ``z`` standard deviations of the known updates; every attacker sends it.
+    """Return the mean minus ``z`` standard deviations of the known updates, by coordinate.
 
-    Coordinate by coordinate; the deviation is that of the known rows as a population (divided by k).
-    Coordinates without deviation do not move. :func:`alie_z` is the largest useful ``z``.
+    Every attacker sends it. The deviation is that of the known rows as a population (divided by k).
+    :func:`alie_z` is the largest useful ``z``.
 
-    Knows: in the source, and here by default, only its own coalition's honest updates, as an estimate of all.
+    Knows: only its own coalition's honest updates, as an estimate of all.
     Source: Baruch, Baruch and Goldberg 2019 (arXiv 1902.06156), algorithm 3.
     """
     sent: F64 = known.mean(axis=0) - z * known.std(axis=0)
@@ -75,14 +75,12 @@ def alie_quantile(parties: int, attackers: int) -> Fraction:
 def alie_z(parties: int, attackers: int) -> float:
     """Return the largest z with which mean - z std still has a majority on its side, on average.
 
-    s = floor(n / 2) + 1 - q honest parties must lie further out than the attackers. So z is the quantile of
-    the standard normal distribution at (n - q - s) / (n - q). Clusters are not considered: it is for a server
-    that sees every update.
+    s = floor(n / 2) + 1 - q honest parties must lie further out than the attackers, so z is the normal
+    quantile at :func:`alie_quantile`. For n = 50 and q = 24: s = 2, the quantile at 24 / 26, z = 1.43. It is
+    for a server that sees every update, not for clusters.
 
     Raises:
         UsageError: there is no such z > 0; loading rejects the scenario first.
-
-    Source: as :func:`alie_quantile`. For n = 50 and q = 24: s = 2, the quantile at 24 / 26, z = 1.43.
     """
     quantile = alie_quantile(parties, attackers)
     if not Fraction(1, 2) < quantile < 1:

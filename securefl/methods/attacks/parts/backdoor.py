@@ -1,4 +1,4 @@
-"""Backdoor: a patch on images that triggers a class."""
+"""Backdoor."""
 
 from typing import ClassVar
 
@@ -50,10 +50,9 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
 
 
 def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
-    """Return samples and labels with ``fraction`` of the samples patched and labelled ``target``.
+    """Return samples and labels with round(``fraction`` n) of the samples patched and labelled ``target``.
 
-    These are round(fraction * n) samples of any class, evenly spaced in the party's order. The others do not
-    change, so the model stays good without the patch.
+    These are samples of any class, evenly spaced in the party's order.
 
     Args:
         x: f32 (n, ..., height, width).
@@ -78,9 +77,7 @@ def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -
 
 
 def add_patch(x: Inputs, size: int) -> Inputs:
-    """Return the images with a bright square in the bottom right corner.
-
-    Bright is the largest value in ``x``.
+    """Return the images with a square of the largest value in ``x`` in the bottom right corner.
 
     Args:
         x: f32 (n, ..., height, width); the patch covers all channels.

@@ -26,8 +26,8 @@ def fall_of_empires(known: F64, factor: float) -> F64:
     """Return ``factor`` times the mean of the coalition's own updates; every member sends it.
 
     Knows: the trained updates of its coalition. With one attacker it equals ``scale``.
-    Source: SHARE (Velicheti et al. 2021), appendix D.1.1, with ``factor`` beta = -1 and -10: a modification
-    of Xie et al. 2020, which takes the mean of the honest updates.
+    Source: SHARE (Velicheti et al. 2021), appendix D.1.1, with ``factor`` -1 and -10: a modification of Xie
+    et al. 2020, which takes the mean of the honest updates.
     """
     sent: F64 = known.mean(axis=0) * factor
     return sent

@@ -1,4 +1,4 @@
-"""Gaussian noise instead of the update, or added to it."""
+"""Gaussian noise."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True)
 def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
     """Return independent N(0, ``std`` ^ 2) noise, or with ``add`` the update plus the noise.
 
-    Knows: nothing. ``entropy`` is the attacker's own: 32 bytes are drawn.
+    Knows: nothing. 32 bytes are drawn from ``entropy``, the attacker's own.
     Source: Blanchard et al. 2017, section 5 (there with standard deviation 200, instead of the gradient).
     """
     noise = std * _standard_normals(update.size, entropy)

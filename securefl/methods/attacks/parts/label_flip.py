@@ -1,4 +1,4 @@
-"""Label flipping: labels in the opposite order."""
+"""Label flipping."""
 
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs
@@ -21,6 +21,6 @@ class LabelFlip(scenario.DataAttack, tag="label-flip", frozen=True, kw_only=True
 def flip_labels(y: I64, classes: int) -> I64:
     """Return the labels with class y as ``classes - 1 - y``: i64 (n,) to i64 (n,), both in [0, classes).
 
-    Source: Fang et al. 2020 (arXiv 1911.11815): the label flipping attack.
+    Source: Fang et al. 2020 (arXiv 1911.11815).
     """
     return (classes - 1) - y

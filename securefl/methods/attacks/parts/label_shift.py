@@ -1,4 +1,4 @@
-"""Label shift: each label moved by a constant."""
+"""Label shift."""
 
 from securefl import scenario
 from securefl.base.arrays import I64, Inputs

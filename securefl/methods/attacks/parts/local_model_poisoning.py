@@ -1,7 +1,7 @@
-"""Local model poisoning: as far against the direction of training as one rule accepts.
+"""Local model poisoning (Fang, Cao, Jia and Gong 2020, arXiv 1911.11815).
 
-Source of all: Fang, Cao, Jia and Gong 2020 (arXiv 1911.11815). The paper crafts local *models*. Here the same
-is applied to updates, which moves the origin to the common global model.
+The paper crafts local *models*. Here the same is applied to updates, which moves the origin to the common
+global model.
 """
 
 import math
@@ -20,11 +20,10 @@ from securefl.methods.robust import krum, krum_scores
 STRETCH = 2.0
 """The paper's b: factor beyond the known extremes."""
 SMALLEST = 1e-5
-"""Smallest lambda: the search then ends without success (section 3.2 of the paper)."""
+"""Smallest lambda, at which the search ends without success (section 3.2 of the paper)."""
 _REFINEMENTS = 20
 _MARGIN = 1e-4
-"""Relative margin of the crafted row's score below the others', since the rule rounds the rows it
-compares."""
+"""Relative margin of the crafted row's score below the others', since the rule rounds the rows."""
 
 
 class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
@@ -63,9 +62,9 @@ def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
 
     With s the sign of the mean of the known updates, each coordinate is uniform. For s < 0 it is between the
     known maximum and :data:`STRETCH` times it (a negative maximum is divided instead); for s > 0 likewise
-    below the minimum. For s = 0 it is the mean. Every attacker draws separately, so no two are equal.
+    below the minimum. For s = 0 it is the mean. Every attacker draws separately.
 
-    Knows: all honest updates (the paper's full knowledge).
+    Knows: all honest updates.
     Source: section 3.3, full knowledge.
     """
     mean, low, high = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
@@ -79,7 +78,7 @@ def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
 
     Mean and deviation are those of the known rows as a population, and replace the unknown extremes.
 
-    Knows: the trained updates of its own coalition (the paper's partial knowledge).
+    Knows: the trained updates of its own coalition.
     Source: section 3.3, partial knowledge.
     """
     mean, std = known.mean(axis=0), known.std(axis=0)
@@ -91,15 +90,15 @@ def against_krum(known: F64, attackers: int) -> F64:
 
     s are the signs of the update that Krum chooses among the known ones: the direction of training. The
     search halves a lambda that is too large until Krum chooses the crafted row among ``attackers`` copies and
-    the known updates. Then it bisects up to the double. If Krum chooses none down to :data:`SMALLEST`, that
-    is the result.
+    the known updates. Then it bisects up to the double. If Krum chooses none, the result has
+    :data:`SMALLEST`.
 
     Args:
         known: all honest updates, at least 3.
         attackers: q >= 1, also the number that Krum is assumed to tolerate. For k <= q + 1, beyond Krum's
             guarantee, the copies are each other's neighbours and any lambda wins; then the first one is used.
 
-    Knows: all honest updates and the rule (the paper's full knowledge).
+    Knows: all honest updates and the rule.
     Source: section 3.2, full knowledge.
     """
     return _lambda(known, attackers)[0] * -_signs(known, attackers)
@@ -115,7 +114,7 @@ def against_krum_by_estimate(known: F64, attackers: int) -> F64:
         known: the coalition's trained updates, at least 3 rows.
         attackers: q >= 1.
 
-    Knows: the trained updates of its own coalition, and the rule (the paper's partial knowledge).
+    Knows: the trained updates of its own coalition, and the rule.
     Source: section 3.2, partial knowledge.
     """
     most = min(attackers, len(known) - 2)
@@ -144,7 +143,7 @@ def _signs(known: F64, byzantine: int) -> F64:
 
 
 def _lambda(known: F64, copies: int) -> tuple[float, bool]:
-    """Return the step size, and whether Krum chooses it among ``copies`` copies and the known rows."""
+    """Return the step size, and True if Krum chooses it among ``copies`` copies and the known rows."""
     election = _Election(known, _signs(known, copies), copies)
     low = election.too_large()
     if election.won_by(low):

@@ -1,4 +1,4 @@
-"""Mimic: one of the known updates, sent by all attackers."""
+"""Mimic."""
 
 import numpy as np
 
@@ -22,15 +22,14 @@ class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
 
 
 def mimic(known: F64) -> F64:
-    """Return one of the known updates, so that its party's data count once more for each attacker.
+    """Return the known update x_i with the largest |z . x_i|, so that its party's data count more.
 
-    Of all rows x_i it is the one with the largest |z . x_i|, the first if equal. Direction z is that of the
-    largest variance (the first eigenvector of the covariance).
+    Direction z is that of the largest variance (the first eigenvector of the covariance). The first row wins
+    ties.
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
     Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and
-    then copy one party for good. Here z is exact for one round, so the choice may change if rounds differ
-    more than parties.
+    then copy one party for good. Here z is exact for one round, so the choice may change from round to round.
     """
     centred = known - known.mean(axis=0)
     # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.

@@ -1,4 +1,4 @@
-"""Min-Max: as far from the mean as the largest distance of two honest updates allows."""
+"""Min-Max."""
 
 from typing import Literal
 
@@ -9,7 +9,6 @@ from securefl.base.arrays import F64
 from securefl.base.entropy import Entropy
 
 Direction = Literal["unit", "sign", "std"]
-"""Direction: against the mean, its signs, or the standard deviations."""
 
 
 class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
@@ -34,8 +33,8 @@ def min_max(known: F64, direction: Direction) -> F64:
     """Return the mean of the known updates, moved as far as the largest distance between two of them allows.
 
     That is mean + gamma p for a direction p and the largest gamma with max_i ||mean + gamma p - x_i|| <=
-    max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that holds at 0. So gamma is the
-    smallest of their larger roots, without a search.
+    max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that holds at 0, so gamma is the
+    smallest of their larger roots.
 
     Knows: all honest updates in the source's strongest form; in the coalition's form those of its members
     (the source's second adversary).
@@ -55,9 +54,9 @@ def min_max(known: F64, direction: Direction) -> F64:
 
 
 def squared_between(rows: F64) -> F64:
-    """Return ||x_i - x_j||^2, f64 ``(k, k)``, as accurate as one Gram matrix gives it.
+    """Return ||x_i - x_j||^2, f64 ``(k, k)``, from one Gram matrix.
 
-    Rules round the rows first to get the same bits on all machines; an attacker's result is never repeated.
+    Rules round the rows for the same bits on all machines; an attack needs no such bits.
     """
     products = rows @ rows.T
     norms = np.diagonal(products)

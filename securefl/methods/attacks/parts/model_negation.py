@@ -24,8 +24,8 @@ class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw
 def model_negation(params: F32) -> F64:
     """Return -2 theta for the round's global parameters theta, f32 ``(d,)``.
 
-    The source's parties send models, and its attacker sends -theta: as an update that is -theta - theta. It
-    pulls the model towards zero, more strongly the larger the model is.
+    The source's attacker sends the model -theta, which as an update is -theta - theta. It pulls the model
+    towards zero.
 
     Knows: the global model, as every party does.
     Source: Portnoy, Tirosh and Hendler 2022 ("Towards federated learning with Byzantine-robust client

@@ -1,4 +1,4 @@
-"""Own update, scaled or negated."""
+"""Scaled or negated update."""
 
 from securefl import scenario
 from securefl.base.arrays import F32, F64
@@ -33,8 +33,9 @@ class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
 def scale_update(update: F64, factor: float) -> F64:
     """Return ``factor`` times the own update.
 
-    Knows: only its own update. With q attackers of n equal weights the mean of all changes its sign from
-    ``factor`` < -(n - q) / q on.
+    With q attackers of n equal weights the mean of all changes its sign from ``factor`` < -(n - q) / q on.
+
+    Knows: only its own update.
     Source: SHARE (Velicheti et al. 2021), section 6; Li et al. 2019 (arXiv 1811.03761), sign flipping.
     """
     return update * factor

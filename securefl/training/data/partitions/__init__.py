@@ -1,1 +1,1 @@
-"""Partitions, one file each with its table and its function; the file's name is its ``type``."""
+"""Partitions: one file for each ``type``."""

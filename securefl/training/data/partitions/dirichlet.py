@@ -1,4 +1,4 @@
-"""Partition by class shares from a symmetric Dirichlet distribution."""
+"""Dirichlet partition."""
 
 import numpy as np
 

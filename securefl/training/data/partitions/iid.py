@@ -1,4 +1,4 @@
-"""Even split: the same distribution for all parties."""
+"""Even split."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Partition with few classes per party."""
+"""Few classes per party."""
 
 import numpy as np
 
@@ -30,8 +30,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
         holders: list[list[int]] = [[] for _ in classes]
         taken = np.zeros(len(classes), dtype=np.int64)
         for party in range(parties):
-            # Classes with the fewest holders first, ties at random: holders per class then differ by at most
-            # one.
+            # Fewest holders first, ties at random: holders per class then differ by at most one.
             for column in np.lexsort((rng.random(len(classes)), taken))[: self.labels]:
                 holders[column].append(party)
                 taken[column] += 1
@@ -41,7 +40,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
             if not members:
                 continue
             samples = rng.permutation(np.flatnonzero(labels == label))
-            # The larger pieces go to the members with the fewest samples so far.
+            # Members with the fewest samples so far get the larger pieces.
             poorest = sorted(members, key=lambda member: (int(sizes[member]), member))
             for member, piece in zip(
                 poorest, partition.cut(samples, partition.even_sizes(len(samples), len(members))), strict=True

@@ -1,4 +1,4 @@
-"""Partition with sample counts in proportion to log-normal draws."""
+"""Log-normal sample counts."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Partition with multinomial sample counts by Dirichlet shares."""
+"""Multinomial sample counts."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Partition with one speaking role per party."""
+"""One speaking role per party."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""Kinds of users' data: each is one file, ``<scheme>_files.py``, with a function ``source``."""
+"""Kinds of users' data: files ``<scheme>_files.py``, each with a function ``source``."""

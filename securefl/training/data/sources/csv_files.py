@@ -8,7 +8,7 @@ from securefl.training.data.table_source import TableSource
 
 
 def source(place: Path, config: scenario.Data) -> TableSource:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of ``csv:place``."""
     delimiter = config.table.delimiter if config.table else ","
 
     def read(path: Path, names: tuple[str, ...]) -> Cells:

@@ -18,11 +18,11 @@ class PictureFolder(SampleSource):
         self.name, self.title = str(path), path.resolve().name or "folder"
 
     def read(self, _half: Half) -> Labelled:
-        """Read the pictures; see :class:`SampleSource`."""
+        """Read all pictures."""
         found = pictures_in(self.path, self.config.images, self.config.classes)
         return Labelled(found.x, found.y, self.name, self.name, found.classes)
 
 
 def source(place: Path, config: scenario.Data) -> PictureFolder:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of ``folder:place``."""
     return PictureFolder(place, config)

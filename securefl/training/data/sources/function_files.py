@@ -31,7 +31,7 @@ class OwnFunction(SampleSource):
         return "x_train" in self._arrays
 
     def read(self, half: Half) -> Labelled:
-        """Return a half of the function's result; see :class:`SampleSource`."""
+        """Return a half of the function's result."""
         x, y = ("x", "y") if half == "all" else (f"x_{half}", f"y_{half}")
         return Labelled(self._arrays[x], self._arrays[y], f"{self.name}[{x}]", f"{self.name}[{y}]")
 
@@ -113,5 +113,5 @@ def _is_plain(found: Any) -> bool:
 
 
 def source(place: Path, _config: Data) -> OwnFunction:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of the function named ``place``."""
     return OwnFunction(str(place))

@@ -19,7 +19,7 @@ class IdxFolder(SampleSource):
         self.folder, self.name, self.title = folder, str(folder), folder.resolve().name or "idx"
 
     def read(self, half: Half) -> Labelled:
-        """Read the pictures and labels; see :class:`SampleSource`."""
+        """Read the pictures and labels of a half."""
         if not self.folder.is_dir():
             raise ConfigError(self.name, "is not a folder", "name one with MNIST's four files (docs/data.md)")
         images, labels = self._file(half, "images", 3), self._file(half, "labels", 1)
@@ -42,5 +42,5 @@ class IdxFolder(SampleSource):
 
 
 def source(place: Path, _config: scenario.Data) -> IdxFolder:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of ``idx:place``."""
     return IdxFolder(place)

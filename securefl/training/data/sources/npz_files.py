@@ -28,7 +28,7 @@ class NpzFile(SampleSource):
         return self.path if "x" in names else None
 
     def read(self, half: Half) -> Labelled:
-        """Read a half of the archive; see :class:`SampleSource`."""
+        """Read a half of the archive."""
         x, y = f"x_{half}", f"y_{half}"
         has_classes = "classes" in npz.names_in(self.path)
         arrays = npz.read_npz(self.path, (x, y, "classes") if has_classes else (x, y))
@@ -50,5 +50,5 @@ class NpzFile(SampleSource):
 
 
 def source(place: Path, _config: scenario.Data) -> NpzFile:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of ``npz:place``."""
     return NpzFile(place)

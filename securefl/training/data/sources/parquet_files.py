@@ -8,5 +8,5 @@ from securefl.training.data.table_source import TableSource
 
 
 def source(place: Path, config: scenario.Data) -> TableSource:
-    """Return the source; see :mod:`securefl.training.data.sources`."""
+    """Return the source of ``parquet:place``."""
     return TableSource(place, config, parquet_cells.PARQUET, parquet_cells.read_parquet)

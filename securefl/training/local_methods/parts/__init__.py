@@ -1,1 +1,1 @@
-"""Local methods, one file each; the file's name is its ``type``. No file imports torch."""
+"""Local methods: one file for each ``type``. No file imports torch."""

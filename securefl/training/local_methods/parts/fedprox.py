@@ -1,4 +1,4 @@
-"""FedProx: proximal term towards the round's model."""
+"""FedProx."""
 
 from securefl import scenario
 

@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates against the drift of parties with different data."""
+"""SCAFFOLD."""
 
 from typing import ClassVar
 

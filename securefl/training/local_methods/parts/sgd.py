@@ -1,4 +1,4 @@
-"""Plain SGD, as in FedAvg."""
+"""Plain SGD."""
 
 from securefl import scenario
 

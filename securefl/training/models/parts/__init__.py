@@ -1,1 +1,1 @@
-"""Models, one file each; the file's name is its ``type``. Tables load no torch, so ``build`` imports it."""
+"""Models: one file for each ``type``. Tables load no torch, so ``build`` imports it."""

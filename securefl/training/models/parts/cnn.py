@@ -1,4 +1,4 @@
-"""Convolutional network of two convolutions."""
+"""Network of two convolutions."""
 
 from securefl import scenario
 from securefl.base.errors import ConfigError
@@ -28,7 +28,7 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
             )
         colours, height, width = check_image(input_shape, "cnn", 4)
         first, second = self.channels
-        # Padding 2 keeps height and width, so that two poolings leave a quarter of them, even of 8x8 digits.
+        # Padding 2 keeps height and width, so two poolings leave a quarter, even of 8x8 digits.
         pixels = (height // 4) * (width // 4)
         return nn.Sequential(
             Images(),

@@ -28,8 +28,8 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """Build conv - activation - GroupNorm, repeated, mean pool, dense - activation - dense.
 
-        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding. The norms have no parameters:
-        with them the network on MNIST would have 21,898 parameters, and the paper counts 21,802.
+        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding. With parameters of the norms
+        the network on MNIST would have 21,898 parameters, and the paper counts 21,802.
         """
         from torch import nn
 
@@ -39,7 +39,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
             raise ConfigError("model.channels", "needs one number per convolution", "as in [16, 16, 16]")
         colours, height, width = check_image(input_shape, "group-norm-cnn", 2)
         lost = len(self.channels) * (self.kernel - 1)
-        # Two pixels each way: a group of one value would always be normalised to 0.
+        # A group of one value would always be normalised to 0.
         if min(height, width) - lost < max(2, self.pool):
             raise ConfigError(
                 "model.channels",

@@ -22,10 +22,10 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
     """Function between layers."""
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """Build conv - activation - GroupNorm, blocks, mean over pixels, dense - activation - dense.
+        """Build conv3x3 - activation - GroupNorm, blocks, mean over pixels, dense - activation - dense.
 
-        Convolutions are 3x3. The text of Xiang et al. 2023 states about its network for Colorectal only "a
-        residual connection" and 33,736 parameters; the layers are those of their published code.
+        The text of Xiang et al. 2023 states about its network for Colorectal only "a residual connection" and
+        33,736 parameters; the layers are those of their published code.
         """
         from torch import nn
 

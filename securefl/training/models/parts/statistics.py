@@ -5,7 +5,6 @@ from typing import ClassVar
 from securefl import scenario
 
 NAME = "statistics"
-"""Name of the number."""
 
 
 class StatisticsOnly(scenario.Model, tag="statistics", frozen=True, kw_only=True):

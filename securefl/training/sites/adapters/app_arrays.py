@@ -17,11 +17,7 @@ KEY = "securefl"
 
 
 class AppArrays:
-    """Arrays that an app expects: those of the federation, and those that stay here.
-
-    Args:
-        path: of a safetensors file of ``securefl site weights``.
-    """
+    """Arrays that an app expects: those of a file of ``securefl site weights``, and local ones."""
 
     def __init__(self, path: str) -> None:
         self.first, self._order, self._local = _read(Path(path))
@@ -44,7 +40,7 @@ class AppArrays:
         return {name: array for name, array in arrays.items() if name in self.first}
 
     def add(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Add changes to local arrays; otherwise like :meth:`keep`."""
+        """Add changes to local arrays; return the changes of the others."""
         local = {name: change for name, change in changes.items() if name not in self.first}
         known = {name: self._local.get(name, 0) + np.asarray(change) for name, change in local.items()}
         return self.keep({**changes, **known})

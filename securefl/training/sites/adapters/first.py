@@ -12,7 +12,7 @@ import numpy as np
 from .offer import Refused
 
 MOST_LOCAL = 100_000
-"""Largest number of values that stay at the sites; they are text in the file's head."""
+"""Most values that stay at the sites; they are text in the file's head."""
 
 
 class AppModel:

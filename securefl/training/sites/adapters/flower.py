@@ -1,7 +1,4 @@
-"""Flower ``ClientApp`` as a site: its message handlers, or its ``client_fn``, with Flower's own records.
-
-Written for flwr 1.41.
-"""
+"""Flower ``ClientApp`` as a site: its message handlers, or its ``client_fn`` (flwr 1.41)."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class FlowerSite:
             self.evaluate = self._evaluate
         project = _project(module)
         table = project.get("tool", {}).get("securefl", {}).get("flower", {})
-        # Arguments that a ServerApp would pass to its strategy: no ServerApp runs here.
+        # A ServerApp would pass these to its strategy; none runs here.
         self._config = {kind: _flat(table.get(f"{kind}-config", {})) for kind in ("train", "evaluate")}
         node = {"num-partitions": given.partitions}
         if given.partition is not None:

@@ -1,7 +1,7 @@
 """NVFlare client script as a site: it runs in a thread, and this module answers ``nvflare.client``.
 
-Written for nvflare 2.9. The package's own ``nvflare.client.init`` creates its context from the class that
-replaces ``APIContext``; all other functions use that context.
+Written for nvflare 2.9. ``nvflare.client.init`` creates its context from the class that replaces
+``APIContext``; all other functions use that context.
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ class ScriptSite:
 
 
 class Script:
-    """Running script, and the models exchanged with it.
-
-    It has the methods of NVFlare's client API engines, for ``nvflare.client``.
+    """Running script, and the models exchanged with it, as an NVFlare client API engine.
 
     Args:
         path: absolute.

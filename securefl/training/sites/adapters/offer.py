@@ -8,12 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 
 class Refused(Exception):  # noqa: N818 - an error that says what to do
-    """Error of a user's app that cannot be a site.
-
-    Args:
-        reason: one line.
-        remedy: advice, or empty.
-    """
+    """Error of a user's app that cannot be a site, with a reason of one line and a remedy or ``""``."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason} ({remedy})" if remedy else reason)
@@ -36,13 +31,7 @@ class Given(NamedTuple):
 
 
 def offer(named: Any, module: ModuleType, party: str, given: Given) -> Any:
-    """Return the site of ``party``.
-
-    Args:
-        named: object of ``module:name``.
-        module: the module of that object.
-        party: its name.
-        given: for apps.
+    """Return the site of ``party`` from the object ``named`` of ``module``.
 
     Raises:
         Refused: the app cannot be a site, or names no model.
