@@ -37,8 +37,8 @@ class ShardTrainer:
         shard: the party's own data.
         config: of local training.
         device: of ``module``.
-        data: returns the samples for rounds in which the party poisons; the same arrays if it never does.
-        poisons: returns True for a round in which the party poisons.
+        data: returns the samples for poisoned rounds, or the same arrays.
+        poisons: returns True for such a round.
 
     Raises:
         ConfigError: DP-SGD draws more records than there are, or the model has no per-example gradients.
@@ -76,14 +76,8 @@ class ShardTrainer:
     ) -> F64:
         """Return the update of this round's training from ``params``, f64 ``(d,)``.
 
-        See :meth:`LocalTrainer.train` and :meth:`DpSgdTrainer.update`.
-
-        Args:
-            round_: number of the round.
-            params: model of the round, f32 ``(d,)``.
-            carry: start of per-example momentum; for DP-SGD only.
-            entropy: of this update.
-            samples: number of the party's first samples to use; None for all of them.
+        See :meth:`LocalTrainer.train` and, with ``carry`` and ``entropy``, :meth:`DpSgdTrainer.update`. Only
+        the first ``samples`` are used; None for all.
 
         Raises:
             TrainingDivergedError: the result, or the model, is not finite.

@@ -1,9 +1,9 @@
 """Attacks as pure functions: updates sent instead of the trained ones.
 
 All vectors are f64 updates (trained minus received parameters) before clip and weight. ``known`` are the
-honestly trained updates that the attacker knows: f64 ``(k, d)``, k >= 1, one row a party. Each docstring
-states the attacker's knowledge. The papers attack a server that sees every update; means of clusters dilute
-such updates.
+honestly trained updates that the attacker knows: f64 ``(k, d)``, k >= 1, one row a party. "Knows" is the
+attacker's knowledge. The papers attack a server that sees every update; means of clusters dilute such
+updates.
 """
 
 import lazy_loader

@@ -37,14 +37,10 @@ def party_names(parties: int) -> tuple[PartyId, ...]:
 def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behaviour, ...]]:
     """Return behaviours by actor, in the scenario's order; actors without any are absent.
 
-    The server's name is SERVER. Values that follow from the whole scenario are filled in: ``parties`` of an
-    attack on updates is the coalition, also for a drawn ``count``; ``rounds`` excludes rounds in which an
-    adaptive attack is honest; ALIE has its ``z``. Behaviours with a ``count`` go to parties without a named
-    behaviour or an earlier count, in the order of SHA-256 over the public seed and the name.
-
-    Args:
-        scenario: one that :func:`securefl.methods.feasibility.limits.check` accepts.
-        seed: the run's public seed.
+    :func:`securefl.methods.feasibility.limits.check` must accept the scenario. The server's name is SERVER.
+    Values that follow from the whole scenario are filled in: the coalition in ``parties``, ``rounds`` without
+    those in which an adaptive attack is honest, ALIE's ``z``. Behaviours with a ``count`` go to parties
+    without a named behaviour or an earlier count, in the order of SHA-256 over the public seed and the name.
     """
     named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
     free = [party for party in party_names(scenario.parties) if party not in named]
@@ -150,7 +146,7 @@ def _check_actors(behaviour: Behaviour, path: str, names: set[PartyId], parties:
 
 
 def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
-    """Reject settings without effect: ignoring them would hide a mistake."""
+    """Reject settings without effect."""
     if isinstance(behaviour, NoClip) and scenario.encoding.clip == "none":
         raise ConfigError(
             f"{path}.kind",
@@ -194,7 +190,10 @@ def _family(behaviour: Behaviour) -> str:
 
 
 def _meet(first: Behaviour, second: Behaviour) -> bool:
-    """Return True if both may act in one round. Poisoned data of one kind are all of a party's data."""
+    """Return True if both may act in one round.
+
+    Poisoned data of one kind are all of a party's data.
+    """
     if (
         isinstance(first, DataAttack)
         and isinstance(second, DataAttack)

@@ -1,4 +1,4 @@
-"""Requirements of attacks on the numbers of parties and attackers and on the data; choice of attackers."""
+"""Requirements of attacks on parties and data; choice of attackers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def trigger_of(
 
 
 def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[str]:
-    """Yield the paths of backdoors with a different trigger than the first one."""
+    """Yield the paths of backdoors whose trigger differs from the first one's."""
     first = backdoor_of(behaviours)
     for index, behaviour in enumerate(behaviours):
         if first is None or not isinstance(behaviour, scenario.DataAttack) or not behaviour.trigger:
@@ -67,10 +67,7 @@ def differing_backdoors(behaviours: Sequence[scenario.Behaviour]) -> Iterator[st
 def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape: tuple[int, ...]) -> None:
     """Reject attacks on labels and images that a data set does not have.
 
-    Args:
-        behaviours: of the scenario.
-        classes: of the data set.
-        shape: of one sample; images have (channels, height, width).
+    ``shape`` is that of one sample; images have (channels, height, width).
 
     Raises:
         ConfigError: naming ``behaviours.<index>.<field>``.
@@ -81,7 +78,7 @@ def check_on_data(behaviours: Sequence[scenario.Behaviour], classes: int, shape:
 
 
 def check_runnable(behaviours: Sequence[scenario.Behaviour]) -> None:
-    """Raise a ConfigError for an omniscient attack, which is impossible for a real attacker."""
+    """Raise a ConfigError for an omniscient attack, which no real attacker can make."""
     for index, behaviour in enumerate(behaviours):
         if is_omniscient(behaviour):
             raise ConfigError(
@@ -123,9 +120,9 @@ def acting(
 
     The choice is optimal for R = 1, or with at most :data:`EXACT_UP_TO` choices. Beyond, spreading is greedy
     and hits at least 1 - 1/e of the possible clusters (Nemhauser, Wolsey and Fisher 1978); greedy
-    concentration has no such bound. All parties that know the clusters compute the same actors.
+    concentration has no such bound. All parties compute the same actors.
 
-    Knows: the round's clusters, as every participant does, and its coalition.
+    Knows: the round's clusters and its coalition.
     """
     hits = _hits(coalition, clusters)
     if actors >= len(hits):
@@ -164,8 +161,7 @@ def _greedily(
 ) -> frozenset[PartyId]:
     """Return actors chosen one by one, each adding the fewest or most clusters.
 
-    Ties to concentrate go to a party whose clusters have many mates left. For R = 1 that fills the largest
-    groups first, which is optimal.
+    Ties to concentrate go to a party whose clusters have many mates left, which is optimal for R = 1.
     """
     sign = 1 if placement == "concentrate" else -1
     left = Counter(cluster for own in hits.values() for cluster in own)

@@ -11,14 +11,9 @@ def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I
     """Return ``encoded`` less a vector of L2 norm ``norm`` on the coordinates that training moves most.
 
     The vector opposes the update and has the same size on all ``coordinates`` coordinates (at most d), up to
-    rounding. Honest noise is added afterwards, so the upload's length and the law of its coordinates are
-    nearly honest. At d = 10^5 both published tests miss 30 standard deviations on 79 coordinates.
-
-    Args:
-        encoded: the own update, rounded, i64 ``(d,)`` steps.
-        signal: the same before rounding, f64 ``(d,)``.
-        norm: steps.
-        coordinates: at least 1.
+    rounding. ``encoded`` is the own update, i64 ``(d,)`` steps, ``signal`` the same before rounding, f64
+    ``(d,)``; ``norm`` is in steps. Honest noise is added afterwards. At d = 10^5 both published tests miss 30
+    standard deviations on 79 coordinates.
 
     Knows: its own update and the scenario's noise.
     Source: none; designed against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm

@@ -15,13 +15,10 @@ from securefl.methods.robust.tolerance import clusters_needed_by
 def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) -> AggregationResult:
     """Apply the scenario's pre-aggregation, in order, and then its rule.
 
-    Args:
-        plan: the scenario's ``[aggregation]``.
-        stack: the cluster means.
-        seed: at least 16 bytes, which no party could choose or foresee.
+    ``seed`` has at least 16 bytes, which no party could choose or foresee.
 
     Returns:
-        The rule's result, with ``kept`` by cluster: clusters of one bucket share the bucket's value.
+        The rule's result, with ``kept`` by cluster (a bucket's value for all its clusters).
 
     Raises:
         UsageError: fewer clusters than :func:`securefl.methods.robust.tolerance.clusters_needed_by`.
@@ -36,7 +33,7 @@ def earned_by(
 ) -> F64:
     """Return the trust that the clusters earn with ``rule`` after pre-aggregation, f64 ``(c,)``.
 
-    Arguments and errors as for :func:`aggregate_all`. Clusters of one bucket earn the bucket's trust.
+    Arguments and errors as for :func:`aggregate_all`; clusters of one bucket earn the bucket's trust.
     """
     stack, row_of = _prepare_rows(plan, stack, seed)
     return inner_product.trust_gains(stack, rule)[row_of]
@@ -66,11 +63,7 @@ def _prepare_rows(
 
 
 def prepare(step: scenario.PreAggregation, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, Places]:
-    """Apply one step of pre-aggregation.
-
-    Returns:
-        The new stack, and for each old row the index of the new row in which it counts.
-    """
+    """Apply one step of pre-aggregation; return the new stack and, by old row, the row in which it counts."""
     with step.blame_part():
         stack_after, place = step.prepare(stack, seed)
     return stack_after, np.arange(stack.clusters) if place is None else place
@@ -94,7 +87,7 @@ def aggregate(rule: scenario.Rule, stack: ClusterMeans) -> AggregationResult:
 
 
 def _check_result(rule: scenario.Rule, stack: ClusterMeans, result: object) -> None:
-    """Raise a RunAbortedError if a custom rule's result has a wrong type, dtype or shape."""
+    """Raise a RunAbortedError for a wrong type, dtype or shape."""
     clusters, length = stack.means.shape
     expected = [(np.dtype(np.float64), (length,)), (np.dtype(np.bool_), (clusters,))]
     found: object = type(result).__name__

@@ -1,4 +1,4 @@
-"""Distances, lengths and angles of cluster means, and an order that ignores cluster numbers."""
+"""Distances, lengths and angles of cluster means."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -13,20 +13,19 @@ from securefl.methods.robust import products
 from securefl.methods.robust.products import dots, gram
 
 BLOCK_VALUES = 1 << 16
-"""Values (rows times columns) in one block: half a mebibyte of float64."""
+"""Values in one block: half a mebibyte of float64."""
 
 
 class Block(NamedTuple):
-    """Some columns of an f64 ``(c, d)`` array. The arrays may be modified; the next block overwrites them."""
+    """Columns of an f64 ``(c, d)`` array. The arrays may be modified; the next block overwrites them."""
 
     at: slice
-    """Slice of the columns."""
     rows: F64
-    """Values, contiguous, in the order of the rows, zeros without a sign."""
+    """In the order of the rows, contiguous, zeros without a sign."""
     ranked: F64
-    """Values, each column in ascending order."""
+    """Each column in ascending order."""
     scratch: F64
-    """Buffer of the same shape, since fresh memory for each block would cost more than the arithmetic."""
+    """Buffer of the same shape, since fresh memory would cost more than the arithmetic."""
 
 
 def tag_mask(clusters: int) -> int:
@@ -64,13 +63,12 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
 
 
 def squared_distances(rows: F64) -> F64:
-    """Return ||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, symmetric, zero on the diagonal.
+    """Return ||x_i - x_j||^2 for all pairs of rows, f64 ``(c, c)``, zero on the diagonal.
 
-    They are G_ii + G_jj - 2 G_ij for the Gram matrix G of rows rounded to 23 bits
-    (:func:`securefl.methods.robust.products.gram`). Differences below 1e-7 of the rows' norms are lost, but a
-    huge row only affects its own distances. Identical rows have distance 0 and equal distances to all others.
-    Distances whose terms overflow float64 are infinite. The bits are the same on every machine and for any
-    order of the rows.
+    From a Gram matrix of rows rounded to 23 bits (:func:`securefl.methods.robust.products.gram`). Differences
+    below 1e-7 of the rows' norms are lost, but a huge row only affects its own distances. Identical rows have
+    distance 0. Distances that overflow float64 are infinite. The bits are the same on every machine and for
+    any order of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         products = gram(rows)
@@ -85,7 +83,7 @@ def squared_distances(rows: F64) -> F64:
 def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
     """Return the indices by their rows in lexicographic order; identical rows by weight.
 
-    Ties broken by this order do not depend on the order of the clusters.
+    Ties broken so do not depend on the order of the clusters.
     """
 
     def compare(a: int, b: int) -> int:
@@ -95,10 +93,7 @@ def in_row_order(stack: ClusterMeans, indices: Iterable[int]) -> list[int]:
 
 
 def _compare(left: F64, right: F64) -> int:
-    """Return a negative number if ``left`` comes first.
-
-    Rows mostly differ early, so the compared pieces grow.
-    """
+    """Return a negative number if ``left`` comes first; compared pieces grow, as rows mostly differ early."""
     start, size = 0, 1
     while start < left.size:
         a, b = left[start : start + size], right[start : start + size]
@@ -159,17 +154,16 @@ def _power(vector: F64) -> float:
 
 _LARGEST_SQUARE = 1e300
 _SAFE_EXPONENT = 470
-"""Values below 2^470 have squared lengths below 2^1023 in up to 2^80 coordinates."""
+"""Squared lengths of values below 2^470 are below 2^1023 in up to 2^80 coordinates."""
 
 
 class Span:
     """Rows relative to an origin, y_i = x_i - origin, and points u = sum_i a_i y_i.
 
-    One Gram matrix gives the distances of a point to all rows in O(c^2), without a pass over the c d values.
-    They are exact to about 1e-7 of the longest *honest* y_i (:func:`securefl.methods.robust.products.gram`).
-    In the rules that use this class, the coefficient of an enormous row is as small as the row is long, so
-    its products keep their relative precision. Rows whose squares leave the range of float64 are first scaled
-    by a power of two.
+    One Gram matrix gives the distances of a point to all rows in O(c^2). They are exact to about 1e-7 of the
+    longest *honest* y_i (:func:`securefl.methods.robust.products.gram`). In the rules that use this class,
+    the coefficient of an enormous row is as small as the row is long, so its products keep their relative
+    precision. Rows whose squares leave the range of float64 are first scaled by a power of two.
     """
 
     def __init__(self, rows: F64, origin: F64 | None = None) -> None:

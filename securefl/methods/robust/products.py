@@ -1,9 +1,8 @@
 """Sums and products with the same bits on every machine, so that any party can repeat a rule's result.
 
-The order of additions in a matrix product, and the fusion of products with sums, depend on the BLAS build,
-the processor and the threads. So matrix products here only get small integers, whose products and sums are
-exact in float64. All other sums are elementwise operations, rounded by IEEE 754, in an order that depends
-only on the shapes.
+The rounding of a matrix product depends on the BLAS build, the processor and the threads. So matrix products
+here only get small integers, which are exact in float64. All other sums are elementwise operations, rounded
+by IEEE 754, in an order that depends only on the shapes.
 """
 
 import functools
@@ -18,13 +17,13 @@ _COLUMNS = 128
 _BITS = 23
 """Bits of the integers: sums of 128 products of integers of up to 2^23 stay within 2^53."""
 _SMALL = 48
-"""Number of rows up to which the general product is faster than the symmetric one."""
+"""Rows up to which the general product is faster than the symmetric one."""
 _LEAST_EXPONENT = -990
 """Smallest exponent of a row's largest value; products of smaller values underflow."""
 _STRIP = 1 << 13
-"""Columns per step. Long runs read memory fastest, even beyond the cache."""
+"""Columns per step: long runs read memory fastest."""
 _PROBED = 1031
-"""Columns of the einsum probe, enough for its vectorised loop and its remainder loop."""
+"""Columns of the einsum probe, enough for both of its loops."""
 _GROUP = 10
 """Rows per step without a matrix product."""
 _BLOCK = 1 << 16
@@ -77,10 +76,7 @@ def combine_plainly(coefficients: F64, rows: F64, vector: F64) -> None:
 
 @functools.cache
 def _einsum_rounds_each() -> bool:
-    """Return True if einsum rounds each operation, and so gives the same bits in one pass instead of two.
-
-    If it is compiled to fused operations, a third of the probe differs.
-    """
+    """Return True if einsum rounds each operation, and so gives the same bits in one pass instead of two."""
     coefficients: F64 = 1.0 / np.arange(3.0, 8.0)
     rows: F64 = np.sqrt(np.arange(2.0, 2.0 + 5 * _PROBED)).reshape(5, _PROBED)
     expected = np.empty(_PROBED)
@@ -116,16 +112,14 @@ def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
 
     In each block of several thousand columns, each row is rounded to 23 bits below its largest value there:
     each value changes by at most 2^-24 of that. The products are those of the rounded rows, up to 1e-15 of
-    their lengths. So no distance is below zero, and the triangle inequality holds. Identical rows have
-    identical products, and reordered rows give the same numbers reordered. Products that overflow float64 are
-    infinite or NaN, without a warning.
+    their lengths, so distances satisfy the triangle inequality. Reordered rows give the same numbers
+    reordered. Products that overflow float64 are infinite or NaN, without a warning.
     """
     clusters, dimension = rows.shape
     count = min(_STRIP // _COLUMNS, _LARGEST_BATCH // clusters**2, -(-dimension // _COLUMNS))
     count = max(1, count)
     width = count * _COLUMNS
-    # Rows a power of two apart would share few sets of the cache. The spare row keeps numpy from using the
-    # symmetric product for few rows.
+    # A power of two would share few sets of the cache; the spare row avoids numpy's symmetric product.
     padded = np.zeros((clusters + 1, width + 8))
     block = padded[:clusters, :width]
     left = padded[: clusters + (clusters <= _SMALL), :width]
@@ -156,8 +150,7 @@ def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors
 
     Each is divided by its entry of ``divisors``, f64 ``(k,)``. ``weights`` are at most 2^-8, so nothing
     overflows. In each column, the summands are first rounded to 53 - log2(c) bits below the largest one among
-    rows of similar size, so that their sum is exact. A far larger row does not affect the digits of the
-    others.
+    rows of similar size, so that their sum is exact. Far larger rows do not affect the digits of others.
     """
     groups = [(names, chosen[:, names].astype(np.float64)) for names in _alike(rows)]
     clusters, dimension = rows.shape

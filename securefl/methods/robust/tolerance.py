@@ -9,10 +9,9 @@ from securefl.base.errors import ConfigError, RunAbortedError
 def breakdown(rule: scenario.Rule, clusters: int) -> int:
     """Return the largest number of Byzantine clusters for which the rule's guarantee holds.
 
-    The result then stays within bounds that only the honest clusters and the server's own data determine.
-    With fewer clusters than the rule needs it is 0. For the medians, centred clipping, votes on signs and
-    trimming by weight it assumes equal weights. In general these rules tolerate every set of clusters with
-    less than half, or with beta, of the total weight.
+    The result then stays within bounds that only the honest clusters and the server's own data determine. It
+    is 0 for fewer clusters than the rule needs. For the medians, centred clipping, votes on signs and
+    trimming by weight it assumes equal weights; these rules tolerate less than half, or beta, of the weight.
 
     Raises:
         ConfigError: a custom rule returns no such number.
@@ -42,7 +41,7 @@ def needs_server_gradient(rule: scenario.Rule) -> bool:
 
 def places(gamma: float, clusters: int) -> int:
     """Return ceil(gamma c), at least 1: the rows in a share 0 < ``gamma`` <= 1 of ``clusters`` >= 1."""
-    # 0.07 * 100 is 7.000000000000001: an exact share must not gain a row by rounding.
+    # An exact share must not gain a row by rounding: 0.07 * 100 is 7.000000000000001.
     return max(1, math.ceil(gamma * clusters - 1e-9))
 
 
@@ -69,8 +68,7 @@ def clusters_needed_by(plan: scenario.Aggregation) -> int:
 def withstood(plan: scenario.Aggregation, clusters: int) -> int:
     """Return the largest number of Byzantine clusters that the rule with its pre-aggregation tolerates.
 
-    Pre-aggregation can only lower the rule's number. A Byzantine cluster spoils one bucket; nearest-neighbour
-    mixing has a limit of its own.
+    Pre-aggregation can only lower the rule's number.
     """
     if clusters < clusters_needed_by(plan):
         return 0

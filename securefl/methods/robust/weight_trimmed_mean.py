@@ -15,10 +15,9 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
     """Return, by coordinate, the mean of the values between the weighted ``beta`` and 1 - ``beta`` quantiles.
 
     With values in ascending order and T their total weight, each value counts with the part of its weight
-    within [beta T, (1 - beta) T] of the cumulated weights. So the result depends continuously on weights and
-    values. Splitting one cluster into two of the same value changes nothing. (Portnoy et al. 2022, Definition
-    2, is :mod:`securefl.methods.robust.rules.trimmed_mean`; its authors' code trims by weight, but keeps all
-    or none of the values at the quantiles.)
+    within [beta T, (1 - beta) T] of the cumulated weights. So splitting one cluster into two of the same
+    value changes nothing. (The code of Portnoy et al. 2022 trims by weight, but keeps all or none of the
+    values at the quantiles.)
 
     ``kept``: clusters with at least half of their fair share of coordinates, 1 - 2 beta of all, within the
     range of the values that count.

@@ -21,13 +21,11 @@ class Turn:
     models: F64
     """Broadcast models, f64 ``(k, d)``."""
     byzantine: problem.Problem
-    """Byzantine machines and their data."""
     honest_choice: problem.Choice
-    """Groups of the honest machines."""
     honest_vectors: F64
     """Vectors of the honest machines, f64 ``(h, d)``."""
     pinned: problem.Choice | None = None
-    """Groups of the Byzantine machines if they are fixed (Three-Stage's last stage)."""
+    """Fixed groups of the Byzantine machines (Three-Stage's last stage)."""
 
 
 class Adversary(Protocol):
@@ -59,9 +57,9 @@ class SmallestGroup:
     craft: Craft
 
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
-        """Return groups and vectors as :class:`Adversary` does.
+        """Return groups and vectors as :class:`Adversary` does, ignoring fixed groups.
 
-        It ignores fixed groups, since a Byzantine machine could have sent a minimiser of that group.
+        A Byzantine machine could have sent a minimiser of any group.
         """
         members = np.bincount(turn.honest_choice, minlength=len(turn.models))
         smallest = int(np.where(members > 0, members, members.max() + 1).argmin())

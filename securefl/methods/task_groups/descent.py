@@ -25,20 +25,20 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of the descent."""
+    """Parameters of :func:`descend`."""
 
     rule: GroupRule
-    """Any rule without the server's own data; a rule with a memory restarts in every iteration."""
+    """Rule without the server's own data; a rule with a memory restarts in every iteration."""
     rate: float = 0.01
-    """Step size, gamma."""
+    """Gamma."""
     iterations: int = 300
-    """Number of iterations, T."""
+    """T."""
     radius: float | None = None
-    """Radius of the parameter ball around 0 that models are projected onto; None for no projection."""
+    """Radius of the ball around 0 that models are projected onto; None for no projection."""
     resample: bool = False
-    """True if iteration t estimates groups and takes gradients on new parts, 2 t and 2 t + 1 of 2 T."""
+    """True if iteration t chooses groups on part 2 t of 2 T, and takes gradients on part 2 t + 1."""
     weights: Literal["equal", "points"] = "equal"
-    """Weight of a machine in weighted rules: 1, as in the paper, or its number of points."""
+    """Weight of a machine: 1, as in the paper, or its number of points."""
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and np.isfinite(self.rate)) or self.iterations < 0:
@@ -61,11 +61,11 @@ class Descent:
     models: F64
     """Final models, f64 ``(k, d)``."""
     choice: Choice
-    """Each machine's group in the last iteration; :data:`NOBODY` for messages that were refused."""
+    """Groups in the last iteration; :data:`NOBODY` for refused messages."""
     refused: int
-    """Number of messages, over all iterations, without a group or a finite vector."""
+    """Messages, over all iterations, without a group or a finite vector."""
     waited: int
-    """Number of (iteration, group) pairs with too few members for the rule; the group kept its model."""
+    """Pairs (iteration, group) with too few members for the rule; the group kept its model."""
 
 
 def descend(
@@ -76,16 +76,11 @@ def descend(
     adversary: Adversary | None = None,
     pinned: Choice | None = None,
 ) -> Descent:
-    """Run Algorithm 1.
+    """Run Algorithm 1 from ``start``, theta_j^(0), f64 ``(k, d)``.
 
-    Args:
-        problem: m machines and their data.
-        start: theta_j^(0), f64 ``(k, d)``.
-        settings: of the descent.
-        byzantine: True for Byzantine machines, bool ``(m,)``; default: none.
-        adversary: decides for these machines; default: they behave as honest ones.
-        pinned: group by machine, if groups are not estimated (the last stage of Three-Stage); :data:`NOBODY`
-            for machines that do not take part.
+    ``byzantine``, bool ``(m,)``, is True for machines whose messages ``adversary`` decides; without it all
+    behave honestly. ``pinned`` fixes the groups by machine (the last stage of Three-Stage); :data:`NOBODY`
+    for machines that do not take part.
 
     Raises:
         UsageError: shapes that do not fit; more models than machines; a loss of an honest machine that is not
@@ -180,9 +175,8 @@ class ThreeStage:
     """Result of the three stages."""
 
     descent: Descent
-    """Result of the third stage."""
     groups: Choice
-    """Groups of the second stage, by machine; the third does not change them."""
+    """Groups of the second stage, by machine."""
     centroids: F64
     """Start of the third stage, f64 ``(k, d)``."""
 
@@ -200,19 +194,12 @@ def three_stage(
 ) -> ThreeStage:
     """Cluster the machines' own minimisers once, then descend within the resulting groups.
 
-    Every machine joins its nearest centroid, trimmed ones too: the rule of the third stage handles the
-    Byzantine ones, which are unknown. Byzantine machines send the minimiser of their own data.
+    Every machine joins its nearest centroid, trimmed ones too. Byzantine machines send the minimiser of their
+    own data; ``adversary`` decides for them in the third stage.
 
-    Args:
-        problem: m machines and their data.
-        groups: k.
-        trim: share of minimisers that k-means excludes.
-        settings: of the third stage.
-        rng: for the seeds of k-means.
-        byzantine: True for Byzantine machines.
-        adversary: decides for these machines in the third stage.
-        oracle: true parameters, f64 ``(k, d)``, as centroids: the best case for k-means.
-        minimisers: of the first stage, f64 ``(m, d)``, if already known.
+    ``groups`` is k, ``trim`` the share of minimisers that k-means excludes. ``oracle`` has true parameters,
+    f64 ``(k, d)``, as centroids: the best case for k-means. ``minimisers`` are those of the first stage, f64
+    ``(m, d)``, if already known.
     """
     minimisers = problem.minimisers() if minimisers is None else minimisers
     centroids = kmeans.trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle

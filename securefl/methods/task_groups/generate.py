@@ -24,23 +24,23 @@ class ProblemSetup:
     """
 
     groups: int
-    """Number of groups, k."""
+    """k."""
     machines: int
-    """Number of machines, m."""
+    """m."""
     points: int = 100
-    """n, points of every machine unless :attr:`fewest` is given."""
+    """Points n of every machine unless :attr:`fewest` is given."""
     dimension: int
-    """Dimension, d."""
+    """d."""
     byzantine: float = 0.05
     """Share of Byzantine machines, rounded down."""
     noise: float = 0.2**0.5
     """Standard deviation of responses, or of points in each coordinate."""
     norm: float = 1.0
-    """r, norm of every true parameter."""
+    """Norm r of every true parameter."""
     byzantine_norm: float = 3.0
     """Norm of the parameters of Byzantine machines' data."""
     fewest: int | None = None
-    """Smallest number of points of a machine; n_i are then uniform from there to ``points``."""
+    """Smallest n_i, which are then uniform from there to ``points``."""
     kind: Kind = "regression"
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class DrawnProblem:
     truth: F64
     """True parameters theta*_j, f64 ``(k, d)``."""
     labels: Choice
-    """True group by machine; 0 for Byzantine ones, which have none."""
+    """True group by machine; 0 for Byzantine ones."""
     byzantine: npt.NDArray[np.bool_]
     """True for Byzantine machines, the last ones."""
 

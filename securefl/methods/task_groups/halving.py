@@ -1,8 +1,8 @@
 """Halving: evidence that members of one model belong to several groups, and the direction of the split.
 
 At rest, the mean updates of two groups that share a model are opposite. So means of a few members lie along
-one line, and a step along it lowers one group's loss and raises the other's. The same rule doubles a code
-book in vector quantisation (Linde, Buzo and Gray 1980).
+one line, and a step along it lowers one group's loss and raises the other's. So does vector quantisation
+double a code book (Linde, Buzo and Gray 1980).
 """
 
 import math
@@ -15,7 +15,7 @@ from securefl.base.errors import UsageError
 from securefl.methods import robust
 
 _SQUARINGS = 40
-"""Number of squarings after which an eigenvalue smaller by a relative 10^-12 is negligible."""
+"""Enough to make an eigenvalue smaller by a relative 10^-12 negligible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,13 +40,10 @@ def spread(means: F64, members: I64) -> Spread:
     """Return the main direction of cluster means, if less than half of them are Byzantine.
 
     Deviations from the coordinate-wise median are shortened to the median length, so that outliers do not
-    determine the direction. A mean over n members deviates by 1 / sqrt(n) of one member's deviation.
+    determine the direction. A mean over n ``members`` >= 1, i64 ``(c,)``, deviates by 1 / sqrt(n) of one
+    member's deviation. ``means`` are f64 ``(c, d)``, finite.
 
     Cost: O(c^2 d).
-
-    Args:
-        means: f64 ``(c, d)``, c >= 2, finite.
-        members: of each mean, i64 ``(c,)``, at least 1.
 
     Raises:
         UsageError: fewer than two means, or a mean without members.
@@ -78,11 +75,8 @@ def leading(products: F64) -> tuple[float, F64]:
     """Return the largest eigenvalue of inner products and its unit vector, by repeated squaring.
 
     LAPACK's last bits depend on the processor, and verifiers repeat the step on their own machines (ADR
-    0045). An eigenvector has no sign, so its largest entry is made positive. If all products are zero, so are
-    both results.
-
-    Args:
-        products: f64 ``(c, c)``, symmetric, positive semidefinite up to rounding.
+    0045). An eigenvector has no sign, so its largest entry is made positive. If all ``products``, f64 ``(c,
+    c)``, positive semidefinite up to rounding, are zero, so are both results.
     """
     power, largest = products, float(np.abs(products).max())
     if not largest > 0:

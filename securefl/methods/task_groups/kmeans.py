@@ -36,18 +36,11 @@ def trimmed_kmeans(
     """Cluster m points into k groups without the ``trim`` share that lies farthest from its centroid.
 
     Every restart runs Lloyd's iterations from D^2 sampling (k-means++) that never draws the farthest ``trim``
-    share, so that outliers do not become seeds. The attempt of the smallest trimmed cost is returned.
-
-    Args:
-        points: f64 ``(m, d)``, finite.
-        groups: k, 1 to m - floor(trim m).
-        trim: at least 0 and below 1.
-        rng: for the seeds.
-        restarts: attempts.
-        iterations: largest number of Lloyd's iterations in each.
+    share, so that outliers do not become seeds. Of ``restarts`` attempts that of the smallest trimmed cost is
+    returned. ``points`` are f64 ``(m, d)``, finite; 0 <= ``trim`` < 1.
 
     Raises:
-        UsageError: more groups than remaining points.
+        UsageError: more groups than m - floor(trim m).
     """
     expect(points, "points", np.float64, (None, None))
     kept = len(points) - math.floor(trim * len(points) + 1e-9)

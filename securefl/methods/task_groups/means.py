@@ -36,8 +36,7 @@ class MeanLook:
 class Means:
     """Mean estimation with loss |z - theta|^2 on each of m machines.
 
-    Args:
-        points: by machine, f64 ``(n_i, d)`` with n_i >= 1.
+    ``points`` are by machine, f64 ``(n_i, d)`` with n_i >= 1.
 
     Raises:
         UsageError: no machines, one without points or of another dimension, or values that are not finite.
@@ -79,7 +78,7 @@ class Means:
         return np.array([z.var(axis=0).sum() for z in self.points])
 
     def look(self, models: F64) -> MeanLook:
-        """Evaluate k models, f64 ``(k, d)``."""
+        """Return losses and gradients at k models, f64 ``(k, d)``."""
         expect(models, "models", np.float64, (None, self.dimension))
         return MeanLook(self, models)
 

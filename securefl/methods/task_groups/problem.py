@@ -51,7 +51,7 @@ class Problem(Protocol):
         ...
 
     def minimisers(self) -> F64:
-        """Return each machine's own empirical risk minimiser, f64 ``(m, d)``."""
+        """Return each machine's own minimiser of the mean loss, f64 ``(m, d)``."""
         ...
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Problem:
@@ -70,9 +70,7 @@ class Problem(Protocol):
 def least(losses: F64, who: Sequence[str] | None = None) -> Choice:
     """Return the model of least loss by machine, the lowest index if equal (Algorithm 1, cluster estimate).
 
-    Args:
-        losses: f64 ``(m, k)``.
-        who: names of the machines for the error.
+    ``losses`` are f64 ``(m, k)``; ``who`` names the machines in errors.
 
     Raises:
         UsageError: a loss is not finite.
@@ -123,11 +121,7 @@ def matched_distance(estimates: F64, truth: F64) -> float:
 def recovery_rate(choice: Choice, labels: Choice, honest: npt.NDArray[np.bool_], groups: int) -> float:
     """Return the share of honest machines in their own group, under the best matching of groups.
 
-    Args:
-        choice: estimated group by machine; any other number for none.
-        labels: true group by machine, 0 to k - 1; of the honest ones.
-        honest: True for honest machines.
-        groups: k.
+    ``choice`` and ``labels`` are estimated and true groups by machine, 0 to k - 1; any other choice is none.
     """
     agreement = np.zeros((groups, groups))
     for estimated, true in zip(choice[honest], labels[honest], strict=True):

@@ -37,8 +37,7 @@ class RegressionLook:
 class Regressions:
     """Linear regression with loss (y - <x, theta>)^2 on each of m machines.
 
-    Machines with fewer points than the largest one are padded with rows of zeros, which change no loss,
-    gradient or least-squares problem.
+    Rows of zeros pad machines with fewer points.
 
     Raises:
         UsageError: other dtypes or shapes, a value that is not finite, a machine without points, or padding
@@ -132,7 +131,7 @@ class MomentLook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Linear regression by second moments: faster to evaluate if there are more points than dimensions."""
+    """Linear regression by second moments: faster if there are more points than dimensions."""
 
     whole: Regressions
     grams: F64

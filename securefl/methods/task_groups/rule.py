@@ -17,9 +17,8 @@ from securefl.methods import robust
 class TrimmedShare:
     """Option II: the coordinate-wise trimmed mean without the smallest and largest ``share`` of the members.
 
-    At either end ceil(share c) members are trimmed; the paper assumes that share c is an integer. Byzantine
-    machines are spread unevenly over the groups, and rounding down admits some (Section 6 at d = 20: .047
-    with floor, .041 with ceil).
+    At either end ceil(share c) members are trimmed: rounding down admits some Byzantine machines, which are
+    spread unevenly (Section 6 at d = 20: .047 with floor, .041 with ceil).
     """
 
     share: float
@@ -43,10 +42,7 @@ GroupRule = scenario.Rule | TrimmedShare
 def combine(rule: GroupRule, vectors: F64, weights: npt.NDArray[np.float64]) -> F64 | None:
     """Return the aggregate of one group, f64 ``(d,)``; None if it has too few members for the rule.
 
-    Args:
-        rule: for every group.
-        vectors: of the members, f64 ``(c, d)``, finite.
-        weights: of the members, f64 ``(c,)``, positive.
+    ``vectors`` are f64 ``(c, d)``, finite; ``weights`` f64 ``(c,)``, positive.
     """
     members = len(vectors)
     chosen = rule.of(members) if isinstance(rule, TrimmedShare) else rule

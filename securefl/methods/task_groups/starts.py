@@ -56,19 +56,11 @@ def split(
     longer than the median are first shortened to it, so that outliers do not determine a direction.
     3. A group's start is the common model minus a multiple of ``cluster`` times its centroid's deviation. The
     multiple is the one of :data:`STEPS` with the smallest *median* over machines of the least loss, which a
-    few false reports cannot move far. With 5 % of Byzantine machines no false report would have changed the
-    multiple (d = 20 and 100, 6 draws each, sums of 1 and 3).
+    few false reports cannot move far. With 5 % of Byzantine machines no false report would have changed it (d
+    = 20 and 100, 6 draws each, sums of 1 and 3).
 
-    Args:
-        problem: m machines and their data.
-        groups: k.
-        settings: the rate of the plain phase; its rule is used unless ``plain_rule`` is given.
-        rng: for clusters and seeds of k-means.
-        byzantine: True for Byzantine machines.
-        adversary: decides for these machines.
-        cluster: machines in a sum; with 1 the server sees single gradients.
-        trim: share of rows that k-means excludes.
-        plain_rule: of the plain phase.
+    The rate and, without ``plain_rule``, the rule of the plain phase are those of ``settings``. ``trim`` is
+    the share of rows that k-means excludes. ``adversary`` decides for the ``byzantine`` machines.
     """
     plain = replace(settings, iterations=PLAIN_ITERATIONS, rule=plain_rule or settings.rule, resample=False)
     common = descent.descend(problem, np.zeros((1, problem.dimension)), plain, byzantine, adversary).models
@@ -100,19 +92,11 @@ def halves(
 ) -> F64:
     """Return a start without an oracle, f64 ``(k, d)``, adding one model at a time as in runs (ADR 0028).
 
-    Random clusters of ``cluster`` machines are drawn once. Every :data:`PLAIN_ITERATIONS` all machines send
-    their gradient at the model that they choose; means over at least two machines of one cluster and one
-    model are used. The model whose means lie closest to one line is split along it, by the step of
-    :data:`STEPS` with the smallest median of the least losses.
-
-    Args:
-        problem: m machines and their data.
-        groups: k.
-        settings: the rate and the rule of Algorithm 1 between two splits.
-        rng: for the clusters.
-        byzantine: True for Byzantine machines.
-        adversary: decides for these machines.
-        cluster: machines in a sum; with 1 the server sees single gradients.
+    Random clusters of ``cluster`` machines are drawn once. Between two splits Algorithm 1 runs with the rate
+    and rule of ``settings``. Every :data:`PLAIN_ITERATIONS` all machines send their gradient at the model
+    that they choose; means over at least two machines of one cluster and one model are used. The model whose
+    means lie closest to one line is split along it, by the step of :data:`STEPS` with the smallest median of
+    the least losses.
 
     Raises:
         UsageError: no model has two such means.

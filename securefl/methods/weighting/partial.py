@@ -8,8 +8,7 @@ The text of the paper lost its roots; with them
 The proof applies Hoeffding's inequality to the mean of the largest values of the sample, which are not
 independent draws; yet the required statement holds. Let x = k (alpha - eps1). The probability that at most x
 draws come from the alpha K largest counts is at most delta / 3. Otherwise there are at least j = floor(x) + 1
-such draws. They are independent of each other, and the mean of the j largest values of the sample is at least
-theirs.
+such draws. They are independent, and the mean of the j largest values of the sample is at least theirs.
 
 So eps2 uses j terms. The paper's x + 1 is up to one more unless x is an integer, and its eps2 too small for
 this argument. ``docs/weighting.md`` has the measured coverage.
@@ -26,7 +25,7 @@ from securefl.methods.weighting import truncation
 
 @dataclass(frozen=True, slots=True)
 class PartialView:
-    """Evidence of a sample about all parties."""
+    """Bounds for all parties from a sample."""
 
     largest: float
     """Upper bound on the mean of the ceil(alpha K) largest truncated counts (confidence 1 - 2 delta / 3)."""
@@ -49,8 +48,8 @@ def smallest_sample(alpha: truncation.Share, delta: float) -> int:
 def values_averaged(surely: float) -> int:
     """Return the number of largest values averaged, floor(x) + 1, for x = k (alpha - eps1) > 0.
 
-    An x just below an integer counts as that integer. This is harmless: the probability for eps1 changes by
-    less than a relative 4e-9.
+    An x just below an integer counts as that integer, which changes the probability by less than a relative
+    4e-9.
     """
     return math.floor(surely + 1e-9) + 1
 

@@ -4,8 +4,8 @@ Portnoy, Tirosh and Hendler, "Towards federated learning with Byzantine-robust c
 Sciences 12, 2022 (doi 10.3390/app12178847), section 2.2: Definition 1, Equations 3 to 5, Theorem 1, Algorithm
 3; Theorem 3 on the skew.
 
-All results are exact: counts are integers, and U is a rational number. Shares are decimal fractions as
-written: 0.1 is one tenth, since ceil(0.1 * 100) of its float would be eleven.
+All results are exact: U is rational, and shares are decimal fractions as written, since ceil(0.1 * 100) of a
+float would be eleven.
 """
 
 import math
@@ -34,10 +34,6 @@ def heaviest(parties: int, share: Share) -> int:
 
 def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     """Return the maximal weight proportion (Definition 1): the weight share of the ceil(share K) heaviest.
-
-    Args:
-        counts: K >= 1 of them, in any order.
-        share: of the parties.
 
     Raises:
         UsageError: no counts, a negative one, all 0, or a share outside (0, 1].
@@ -70,15 +66,11 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
     """Return the largest U with mwp(trunc(N, U), alpha) <= alpha* (Equation 4), up to the largest count.
 
     By Theorem 1 no other way to lower counts until the bound holds removes less in total. A U equal to the
-    largest count truncates no party. Cost: O(K log K).
-
-    Args:
-        counts: N, K >= 1 positive integers in any order.
-        alpha: share of the parties whose counts may be false, 0 < alpha < alpha*; ceil(alpha K) are assumed.
-        alpha_star: share of the weight that these may reach, below 1.
+    largest count truncates no party. ``alpha`` is the share of the parties whose counts may be false,
+    ceil(alpha K) of them; ``alpha_star`` is the share of the weight that these may reach. Cost: O(K log K).
 
     Raises:
-        UsageError: the shares are out of order or range, a count is not positive, or even equal weights
+        UsageError: not 0 < alpha < alpha* < 1, a count is not a positive integer, or even equal weights
             exceed the bound (:func:`feasible`).
     """
     low, high = exact(alpha), exact(alpha_star)
@@ -100,10 +92,6 @@ def curve(counts: Sequence[int], alpha_star: Share) -> Iterator[tuple[Fraction, 
 
     t falls from floor(alpha* K), the most that any weights allow, to 1. The curve ends when U reaches the
     largest count, which truncates no party.
-
-    Args:
-        counts: N, as for :func:`largest_cap`.
-        alpha_star: the same.
 
     Raises:
         UsageError: ``alpha_star`` is not in (0, 1), or a count is not positive.
@@ -129,7 +117,7 @@ class Profile:
         """Sort the counts.
 
         Raises:
-            UsageError: no counts, or one that is not a positive integer.
+            UsageError: no counts, or a count that is not a positive integer.
         """
         if not counts or not all(isinstance(count, int) and count >= 1 for count in counts):
             raise UsageError("counts must be one or more positive integers")
@@ -153,9 +141,7 @@ class Profile:
         and the next count, with u counts above, the sums are min(t, u) U + a for the t heaviest and u U + b
         for all. Hence U = (alpha* b - a) / (min(t, u) - alpha* u) (Equation 5).
 
-        Args:
-            liars: t, from 1 to floor(alpha* K).
-            alpha_star: the bound, in (0, 1).
+        ``liars`` t is from 1 to floor(alpha* K), ``alpha_star`` in (0, 1).
         """
         low, high = 0, self.parties - 1
         while low < high:
@@ -207,13 +193,10 @@ def objective_skew(counts: Sequence[int], cap: Fraction | int, losses: Sequence[
 
     The bound is the sum over n_i > U of (n_i / n - 1 / K) F_i, plus (1/n - 1/n~) times the sum over the
     others of n_i F_i. The second term is never positive: parties below U gain weight. Both are 0 if no party
-    is truncated and U K = n. By declaring more, a dishonest party can raise the first to the loss on its
-    data.
+    is truncated and U K = n. A false count can raise the first to the party's loss.
 
-    Args:
-        counts: declared, n_i >= 1.
-        cap: U > 0.
-        losses: F_i >= 0, the mean loss of one model on the samples of each party; L(Z_i) = n_i F_i.
+    ``losses`` F_i are the mean losses of one model on each party's samples, L(Z_i) = n_i F_i; ``cap`` is U >
+    0.
 
     Raises:
         UsageError: no losses, not as many losses as counts, or one that is negative or not finite (the proof

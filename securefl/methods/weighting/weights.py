@@ -26,11 +26,8 @@ def public_weights(
 
     Each is one correctly rounded division of two integers below 2^53.
 
-    Args:
-        weighting: the scenario's.
-        counts: declared sample counts n_i of all parties that sent a hello, each in [1, 2^31]: the N of
-            Equation 4.
-        drawn: participants among them; None for all.
+    ``counts`` are those of all parties that sent a hello: the N of Equation 4. ``drawn`` are the
+    participants; None for all.
 
     Returns:
         Weights of the participants, in the order of their names, so that sums over them have the same bits.
@@ -50,17 +47,13 @@ def cap_of(
     """Return the count U that has weight 1; None if all parties weigh the same.
 
     With ``ignore`` it is None. With ``passthrough`` it is the largest count of the participants, so no party
-    is truncated (FedAvg's weights up to a common factor: a false count then lowers all other weights). With
-    ``truncate`` it is ``weighting.cap``, or the largest integer with which a share alpha of the present
-    parties weighs at most alpha* of all of them, and a share alpha of the participants at most alpha* of
-    these. With ten drawn of a hundred, a cap for the hundred alone would let one dishonest party outweigh the
-    other nine. If a group is so small that no weights keep the bound, its smallest count is used. A scenario
-    for which that holds of all its parties is rejected at load.
+    is truncated (FedAvg: a false count lowers all other weights). With ``truncate`` it is ``weighting.cap``,
+    or the largest integer with which a share alpha of the present parties weighs at most alpha* of all of
+    them, and a share alpha of the participants at most alpha* of these. (With ten drawn of a hundred, a cap
+    for the hundred alone would let one party outweigh the other nine.) If a group is so small that no weights
+    keep the bound, its smallest count is used.
 
-    Args:
-        weighting: the scenario's.
-        counts: as for :func:`public_weights`.
-        drawn: as for :func:`public_weights`.
+    Arguments as for :func:`public_weights`.
 
     Raises:
         PeerError: a party declared a count that is not an integer in [1, 2^31]. The counts are checked in
@@ -98,7 +91,7 @@ def _largest(weighting: scenario.Weighting, alpha: float, counts: Collection[int
 def _check(counts: Counts) -> None:
     for party in sorted(counts):
         count: object = counts[party]
-        # bool is a subclass of int in Python, but not a count.
+        # bool is a subclass of int
         if not isinstance(count, int) or isinstance(count, bool):
             raise PeerError(party, f"declared a sample count that is not an integer: {count!r}")
         if not 1 <= count <= MAX_COUNT:

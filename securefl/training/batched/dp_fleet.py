@@ -13,7 +13,7 @@ from securefl.training import data, dpsgd
 from securefl.training.sgd import TrainingDivergedError, ahead
 
 _CPU_EXAMPLES: Final = 512
-"""Expected number of examples that one CPU thread processes at a time."""
+"""Expected examples that one CPU thread processes at a time."""
 
 
 class DpJob(NamedTuple):
@@ -21,7 +21,7 @@ class DpJob(NamedTuple):
 
     portion: data.Portion
     entropy: Entropy
-    """Entropy of this update, as for :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update`."""
+    """As for :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update`."""
     carry: F64 | None
 
 
@@ -33,16 +33,15 @@ def fits_fleet(module: torch.nn.Module) -> bool:
 class DpFleet:
     """One step of any number of parties, each on its own records.
 
-    All parties start from the same parameters, so their examples form large batches; only the sums are per
-    party. Batches and results are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`, up to the
-    rounding of single precision. Memory is that of a few groups of parties. The number of threads changes no
-    bit; the members of a group may change the last bits.
+    Batches and results are those of :class:`securefl.training.dpsgd.trainer.DpSgdTrainer`, up to the rounding
+    of single precision. Memory is that of a few groups of parties. The number of threads changes no bit; the
+    members of a group may change the last bits.
 
     Args:
         module: a model for which :func:`fits_fleet` is true; each call overwrites it.
         pool: all samples, on the computing device.
         input_shape: of one sample.
-        config: ``batch_size`` is b_c, the expected size of a batch.
+        config: only ``batch_size`` is used, the expected size of a batch.
         dp: sampler, bound and momentum.
         threads: groups computed at the same time on a CPU.
 

@@ -22,13 +22,13 @@ class Job(NamedTuple):
 
     portion: data.Portion
     seed: int
-    """Seed of the order of samples, as :class:`securefl.training.sgd.trainer.LocalTrainer` draws it."""
+    """Seed of the order of samples, as in :class:`securefl.training.sgd.trainer.LocalTrainer`."""
 
 
 class BatchStep(NamedTuple):
     """One batch of each of the first ``a`` parties of the chunk, which still have one.
 
-    Smaller batches are padded to k samples with one of their own samples, of weight 0.
+    Smaller batches are padded to k samples of weight 0.
     """
 
     x: torch.Tensor
@@ -47,11 +47,8 @@ def batches_of(samples: int, batch_size: int) -> int:
 def steps_of(jobs: Sequence[Job], epochs: int, batch_size: int, device: torch.device) -> Iterator[BatchStep]:
     """Yield the steps of all epochs, with the batches of :class:`securefl.training.sgd.trainer.LocalTrainer`.
 
-    Args:
-        jobs: sorted by decreasing number of samples.
-        epochs: over each party's samples, each in a fresh order.
-        batch_size: largest size; sizes of one party's batches differ by at most one.
-        device: of the steps' tensors.
+    ``jobs`` are sorted by decreasing number of samples. Each epoch has a fresh order. Sizes of one party's
+    batches are at most ``batch_size`` and differ by at most one.
     """
     orders = [torch.Generator().manual_seed(job.seed) for job in jobs]
     counts = [batches_of(job.portion.samples, batch_size) for job in jobs]
@@ -90,17 +87,17 @@ def _cut(samples: int, batches: int) -> tuple[I64, F32]:
 
 
 _CPU_CHUNK_BYTES: Final = (2 << 20, 8 << 20)
-"""Bounds on a chunk's parameters and activations on a CPU: they hide overhead, and fit the caches."""
+"""Bounds on a chunk's parameters and activations on a CPU, which fit the caches."""
 
 _CHUNKS: Final = 8
-"""Number of chunks if they are large enough. Fixed, since the number of cores must not change bits."""
+"""Largest number of chunks. Fixed, since the number of cores must not change bits."""
 
 
 class _Layer(NamedTuple):
     """One dense layer of each party of a chunk."""
 
     weight: torch.Tensor
-    """f32 (a, inputs, outputs), transposed: the product with the samples is then 3 times as fast."""
+    """f32 (a, inputs, outputs): the transpose makes the product with the samples 3 times as fast."""
     bias: torch.Tensor
     """f32 (a, 1, outputs)."""
 
@@ -112,8 +109,7 @@ class _Layer(NamedTuple):
 class DenseFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    The parameters of a chunk of parties are stacked, and a step of all of them is a few batched matrix
-    products. The gradient is written out, because ``vmap(grad(...))`` takes 2 to 5 times as long
+    The gradient of a chunk of parties is written out, because ``vmap(grad(...))`` takes 2 to 5 times as long
     (docs/adr/0010-vectorised-training.md). Results are those of
     :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding of sums. Memory is that of a few
     chunks. The numbers of threads and of chunks in flight change no bit; the members of a chunk may change
@@ -122,8 +118,8 @@ class DenseFleet:
     Args:
         widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.
         pool: all samples, on the computing device.
-        config: epochs, batch size and the other fields of ``[training]``.
-        threads: chunks trained at the same time. Each uses torch's number of threads.
+        config: of local training.
+        threads: chunks trained at the same time, each with torch's number of threads.
     """
 
     def __init__(
@@ -151,7 +147,7 @@ class DenseFleet:
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Neighbours have similar numbers of batches, so few parties of a chunk are idle.
+        # Jobs of one chunk have similar numbers of batches, so few are idle.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         least, most = self._chunk
         size = min(max(least, math.ceil(len(jobs) / _CHUNKS)), most)
@@ -164,7 +160,7 @@ class DenseFleet:
             yield from zip(chunk, results, strict=True)
 
     def _chunk_of(self, start: torch.Tensor, jobs: Sequence[Job]) -> list[F32 | None]:
-        """Return the trained parameters of one chunk's jobs, sorted by decreasing number of samples."""
+        """Return the trained parameters of jobs that are sorted by decreasing number of samples."""
         config = self._config
         with torch.inference_mode():
             layers = self._spread(start, len(jobs))
@@ -184,7 +180,7 @@ class DenseFleet:
         return [row if np.isfinite(row).all() else None for row in flat.cpu().numpy()]
 
     def _spread(self, start: torch.Tensor, parties: int) -> list[_Layer]:
-        """Return ``parties`` copies of the layers in ``start``, which is laid out like torch's parameters."""
+        """Return ``parties`` copies of the layers in ``start``, laid out like torch's parameters."""
         layers: list[_Layer] = []
         at = 0
         for inputs, outputs in pairwise(self._widths):
@@ -196,7 +192,7 @@ class DenseFleet:
         return layers
 
     def _descend(self, layers: list[_Layer], moving: list[_Layer], step: BatchStep) -> None:
-        """Make one step of all parties, in place; ``moving`` holds velocities, empty without momentum."""
+        """Make one step of all parties, in place; ``moving`` has velocities, if any."""
         parties, size = step.x.shape
         x = self._pool.x.index_select(0, step.x.reshape(-1)).view(parties, size, -1)
         seen = [x]

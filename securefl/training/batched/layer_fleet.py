@@ -23,17 +23,16 @@ Weights = dict[str, torch.Tensor]
 class LayerFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    The parameters of a chunk of parties are stacked, and ``torch.func`` computes the gradient of each party.
-    This fills a GPU; on a CPU it is slower than party by party (docs/adr/0010-vectorised-training.md).
-    Batches and results are those of :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding
-    of sums. Memory is that of one chunk. Parties of one chunk may change the last bits of each other's
-    results.
+    ``torch.func`` computes a chunk of parties at once, which fills a GPU; on a CPU it is slower
+    (docs/adr/0010-vectorised-training.md). Batches and results are those of
+    :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding of sums. Memory is that of one
+    chunk, whose parties may change each other's last bits.
 
     Args:
         module: a sequence of known layers (:func:`securefl.training.dpsgd.layers_of`); not overwritten.
         pool: all samples, on the computing device.
         input_shape: of one sample.
-        config: epochs, batch size and the other fields of ``[training]``.
+        config: of local training.
 
     Raises:
         UsageError: the module has other layers.
@@ -75,14 +74,14 @@ class LayerFleet:
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
-        # Neighbours have similar numbers of batches, so few parties of a chunk are idle.
+        # Jobs of one chunk have similar numbers of batches, so few are idle.
         order = sorted(range(len(jobs)), key=lambda index: (-jobs[index].portion.samples, index))
         for first in range(0, len(order), self._chunk):
             chunk = order[first : first + self._chunk]
             yield from zip(chunk, self._chunk_of(start, [jobs[index] for index in chunk]), strict=True)
 
     def _chunk_of(self, start: torch.Tensor, jobs: Sequence[Job]) -> list[F32 | None]:
-        """Return the trained parameters of one chunk's jobs, sorted by decreasing number of samples."""
+        """Return the trained parameters of jobs that are sorted by decreasing number of samples."""
         config = self._config
         with torch.no_grad():
             weights = self._spread(start, len(jobs))

@@ -1,4 +1,4 @@
-"""Cells of a table file, before any declaration applies."""
+"""Cells of a table file, not yet checked."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cells:
-    """Columns of one file: text of each row, numbers (NaN if missing), or words."""
+    """Columns of one file: text, numbers (NaN if missing), or words."""
 
     path: Path
     columns: Mapping[str, list[str] | F64 | Words]
     rows: Sequence[int]
-    """Number of each row for people: its line in a text file, or its number from 1."""
+    """Line of each row in a text file, or its number from 1."""
     unit: str
     """``line`` or ``row``."""
     others: tuple[str, ...] = ()
@@ -105,8 +105,8 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
     """Read the columns ``names`` as text from CSV, or ``.gz`` (RFC 4180, UTF-8, names in the first line).
 
     Raises:
-        ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row with
-            more or fewer cells than the first line.
+        ConfigError: the file is missing, too large, not UTF-8, has no rows, lacks a column, or has a row of
+            another length.
     """
     raw = files.read_unpacked(path, files.OWN)
     with _cells_up_to(len(raw)):

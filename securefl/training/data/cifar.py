@@ -25,17 +25,14 @@ _TEST = "test_batch"
 
 _HEAD = 761 * RECORD
 _ORIGINAL_HEADS = "567d39b02a948595d71020692317962d93aac7ba43ae15bf03dc28ca4caf12f3"
-"""SHA-256 of the first 761 records of all six original files, concatenated.
-
-The publisher gives a digest of the archive only.
-"""
+"""SHA-256 of the first 761 records of all six original files, concatenated."""
 _JPEG_SUBSET = "d355cdfe2c0018ece7c0162e3b1ae6a0286dc7c922d59e12d1e50bdda0d05757"
 """SHA-256 of all six unpacked files, concatenated, of the JPEG-recompressed images."""
 
 _MOMENTS = (0.4734, 0.2516)
-"""Mean and deviation of the 50,000 training images.
+"""Mean and deviation of the training images, from common values of the channels.
 
-They follow from the common values of the channels, (.4914, .4822, .4465) and (.2470, .2435, .2616).
+They are (.4914, .4822, .4465) and (.2470, .2435, .2616).
 """
 _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
 """Mean and deviation of the JPEG-recompressed training images."""
@@ -44,9 +41,9 @@ _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
 def load_cifar10(folder: Path) -> Dataset:
     """Load ``data_batch_1`` to ``_5`` and ``test_batch`` from ``folder``, as ``.bin`` or ``.bin.gz``.
 
-    Samples are u8 ``(n, 3, 32, 32)``. The title is "CIFAR-10" only for files with as many records as the
-    original ones, whose first 761 records each are the original ones. Known images are standardised by
-    constants, others by their own mean and deviation.
+    Samples are u8 ``(n, 3, 32, 32)``. The title is "CIFAR-10" only for files of the original size that begin
+    with the original 761 records. Known images are standardised by constants, others by their own mean and
+    deviation.
 
     Raises:
         ConfigError: a file is missing, cut short, corrupt or not in this format.
@@ -106,7 +103,7 @@ def _records(raw: U8) -> tuple[U8, I64]:
 
 
 def _moments(x: U8) -> tuple[float, float]:
-    """Return mean and deviation of all values over 255; by counts, since f64 copies take a gigabyte."""
+    """Return mean and deviation of all values over 255, by counts: f64 copies take a gigabyte."""
     counts = np.zeros(256, dtype=np.int64)
     for block in np.array_split(x, math.ceil(len(x) / 1000)):
         counts += np.bincount(block.ravel(), minlength=256)

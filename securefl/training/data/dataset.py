@@ -29,10 +29,10 @@ class Dataset:
     """Labelled data set with its official train/test split.
 
     ``x_train`` is u8 or f32 ``(n, *input_shape)``, ``y_train`` i64 ``(n,)`` in ``[0, classes)``; the test
-    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are scalars
-    over the training set's values (u8 divided by 255 first), used by :meth:`standardise`. For a text,
-    ``x_train`` is i64 tokens ``(n, length)`` in ``[0, classes)`` and ``y_train``, of the same shape, the next
-    token at each position; ``mean`` and ``std`` are not used.
+    half likewise. Images have ``input_shape`` (channels, height, width). ``mean`` and ``std`` are of the
+    training set's values (u8 over 255). For a text, ``x_train`` is i64 tokens ``(n, length)`` in ``[0,
+    classes)`` and ``y_train``, of the same shape, the next token at each position, and ``mean`` and ``std``
+    are unused.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Dataset:
     mean: float
     std: float
     title: str = ""
-    """Description for readers of a plot; differs from the name if the files are not the original ones."""
+    """Description for plots; differs from the name if the files are not the original ones."""
     roles: Roles | None = None
     servers: Dataset | None = None
     """Another data set, the source of the server's samples."""
     measured: bool = False
-    """True if ``mean`` and ``std`` were computed from these samples: no privacy guarantee covers them."""
+    """True if ``mean`` and ``std`` are of these samples: no privacy guarantee covers them."""
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.y_train)}, test={len(self.y_test)}"
@@ -83,7 +83,7 @@ def standardised_by_train(
 ) -> Dataset:
     """Return a data set with the mean and the deviation of its own training samples, u8 or f32.
 
-    The largest label determines the number of classes, unless ``classes`` is given.
+    ``classes`` is by default the largest label + 1.
 
     Raises:
         ConfigError: one class only, or all values alike; ``where`` names the data.

@@ -20,7 +20,7 @@ from securefl.training.data.text import load_shakespeare
 
 
 class _IdxFiles(NamedTuple):
-    """SHA-256 of a data set's four packed files; mean and deviation of its training pixels in [0, 1]."""
+    """SHA-256 of four packed files; mean and deviation of the training pixels in [0, 1]."""
 
     title: str
     train_images: str
@@ -31,8 +31,7 @@ class _IdxFiles(NamedTuple):
     std: float
 
 
-# The digests are those of the files as first published (LeCun et al.; Zalando SE). Mean and deviation are the
-# common values, to four digits.
+# Digests are those of the first publication (LeCun et al.; Zalando SE), mean and deviation the common values.
 _IDX_SETS = {
     "mnist": _IdxFiles(
         "MNIST",
@@ -58,17 +57,15 @@ _IDX_SETS = {
 KNOWN = frozenset({"digits", "cifar10", "shakespeare", *_IDX_SETS})
 _DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 _DIGITS_MOMENTS = (0.30513582, 0.37615756)
-"""Mean and deviation of the training half of digits, to the precision of f32."""
+"""Mean and deviation of the training half, to the precision of f32."""
 
 
 def load_data(config: scenario.Data, data_dir: Path | None) -> Dataset:
     """Load the scenario's data set, with the server's own set in ``servers`` if the scenario names one.
 
-    Both have the scenario's standardisation.
-
     Raises:
-        ConfigError: as for :func:`load_dataset`; ``data.standardise`` is set for a text; or the samples of
-            the two sets differ in kind.
+        ConfigError: as for :func:`load_dataset`; ``data.standardise`` is set for a text; or the two sets
+            differ in kind.
     """
     dataset = _load(config, config.set, data_dir)
     if config.server_set is None:
@@ -172,7 +169,7 @@ def _load_digits() -> Dataset:
     table = np.loadtxt(io.BytesIO(gzip.decompress(raw)), delimiter=",", dtype=np.int64)
     x = (table[:, :-1].astype(np.float32) / np.float32(16.0)).reshape(-1, 1, 8, 8)
     y = table[:, -1].copy()
-    # The test half is every fifth sample of each class, on every machine.
+    # A stratified test half, the same on every machine.
     test = np.zeros(y.shape, dtype=np.bool_)
     for label in np.unique(y):
         test[np.flatnonzero(y == label)[4::5]] = True

@@ -9,7 +9,7 @@ from typing import Final
 from securefl.base.errors import ConfigError
 
 MAX_BYTES = 2**30
-"""Size limit of an unpacked file: a header may claim any size, and a few packed bytes can unpack to it."""
+"""Size limit of an unpacked file: a few packed bytes, or a header, can claim any size."""
 
 
 IN_DATA_DIR: Final = "name the folder of the data sets with --data-dir"
@@ -21,7 +21,7 @@ def read_bytes(path: Path, remedy: str = IN_DATA_DIR) -> bytes:
     """Return the content of ``path``.
 
     Raises:
-        ConfigError: with this remedy: it is missing, unreadable or longer than :data:`MAX_BYTES`.
+        ConfigError: it is missing, unreadable or longer than :data:`MAX_BYTES`; ``remedy`` is its advice.
     """
     try:
         size = path.stat().st_size

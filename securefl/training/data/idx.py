@@ -1,8 +1,8 @@
 """Reader of idx files, the format of MNIST and Fashion-MNIST, optionally gzipped.
 
-Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, one byte for the
-element type, one for the number of dimensions, a big-endian u32 per dimension, then the elements, last index
-fastest. Only unsigned bytes (type 0x08) are supported.
+Format (LeCun, Cortes, Burges, "The MNIST database of handwritten digits"): two zero bytes, a byte each for
+element type and number of dimensions, a big-endian u32 per dimension, the elements, last index fastest. Only
+unsigned bytes (type 0x08) are supported.
 """
 
 import gzip
@@ -27,8 +27,7 @@ UNSIGNED_BYTE = 0x08
 def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
     """Read the array in the idx file ``path``: u8, with ``dimensions`` axes, writable.
 
-    The file is unpacked if its name ends in ``.gz``. ``sha256`` is the required digest of the packed file (64
-    hex digits), or None.
+    A name in ``.gz`` is unpacked. ``sha256`` is the required digest of the packed file in hex, or None.
 
     Raises:
         ConfigError: the file is missing, unreadable, not the expected one, cut short, corrupt or too long.
@@ -69,7 +68,7 @@ def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
             "fetch the original file again",
         )
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
-    # Only reading to the end makes gzip check its CRC.
+    # gzip checks its CRC at the end only
     if file.read(1):
         raise ConfigError(
             str(path),

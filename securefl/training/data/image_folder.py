@@ -1,4 +1,4 @@
-"""Reader of folders of pictures, one subfolder per class. Needs Pillow, an optional extra."""
+"""Reader of folders of pictures, one subfolder per class. Needs Pillow."""
 
 import importlib.util
 import struct
@@ -37,20 +37,14 @@ def pictures_in(
 ) -> PictureArrays:
     """Read the pictures ``path/<class>/<file>``, PNG, JPEG or TIFF, as u8 ``(n, channels, height, width)``.
 
-    Pictures keep their stored values, 8 bits of grey or RGB; there are three channels if any picture has
-    colours. Pictures that would lose information (transparency, 16 bits, several pages) are refused. Only
-    hidden files are skipped. Classes are numbered from 0 in the order of their folders' names, or of
-    ``classes``; samples are in this order and that of their files' names. Resizing is Pillow's, bilinear over
-    all pixels that a new one covers.
-
-    Args:
-        path: folder of the classes' folders.
-        config: the size.
-        classes: names of the classes, some of which may have no folder; or their number.
+    There are three channels if any picture has colours. Pictures that would lose information (transparency,
+    16 bits, several pages) are refused. Only hidden files are skipped. Classes are numbered from 0 by their
+    folders' names, or as in ``classes``; samples are ordered by class and file name. Resizing is Pillow's,
+    bilinear. ``classes`` are names, also without a folder, or their number.
 
     Raises:
         ConfigError: Pillow or the folder is missing, classes are missing or differ from the declared ones, or
-            a file is not such a picture or has another size; the error names the file or the field.
+            a file is not such a picture or has another size.
     """
     if importlib.util.find_spec("PIL") is None:
         raise ConfigError(

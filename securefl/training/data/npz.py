@@ -32,21 +32,19 @@ _DEFECTS = (
 """Exceptions of numpy and zipfile on damaged or hostile archives."""
 
 MAX_CLASSES = 65_536
-"""Largest number of classes. More means a wrong label column: the last layer grows with the largest label."""
+"""Largest number of classes: the last layer grows with the largest label."""
 
 
 MOST_PACKED = 100
-"""Largest ratio of unpacked to packed size for an array of more than :data:`MAX_BYTES`: zeros reach 1000."""
+"""Largest ratio of unpacked to packed size of arrays above :data:`MAX_BYTES`: zeros reach 1000."""
 
 
 def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays named ``keys`` of the archive ``path``.
-
-    Objects are never loaded: a foreign archive must not be able to run code.
+    """Read the arrays named ``keys`` of the archive ``path``; never load objects, which can run code.
 
     Raises:
-        ConfigError: file or key is missing, the file is not an archive or is damaged, or an array holds
-            objects or unpacks to far more than the file has.
+        ConfigError: file or key is missing, the archive is damaged, or an array holds objects or unpacks to
+            far more.
     """
     with _archive(path) as opened:
         return {key: _member(opened, key, path) for key in keys}
@@ -105,7 +103,7 @@ def _objects(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """Return numpy's reason, without its advice to load objects, which would run any code in them."""
+    """Return numpy's reason, without its advice to load objects."""
     lines = str(error).strip().splitlines()
     return "" if _objects(error) or not lines else f": {lines[0]}"
 

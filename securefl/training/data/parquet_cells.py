@@ -1,4 +1,4 @@
-"""Cells of Parquet files. Needs pyarrow, an optional extra."""
+"""Cells of Parquet files. Needs pyarrow."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ def read_parquet(path: Path, names: Sequence[str]) -> cells.Cells:
     """Read the columns ``names`` of the file ``path``: numbers and booleans as f64, text as words.
 
     Raises:
-        ConfigError: pyarrow or the file is missing; the file is damaged, too large or lacks a column; or a
-            column is neither numbers nor text.
+        ConfigError: pyarrow or the file is missing, damaged or too large; or a column is missing or of
+            another type.
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise ConfigError(
@@ -75,7 +75,7 @@ def _kind(pa: Any, type_: Any) -> str:
 
 
 def _check_size(path: Path, metadata: Any, columns: int) -> None:
-    """Check the size that the file's header claims: a few packed bytes can unpack to it.
+    """Check the unpacked size that the file's header claims.
 
     All columns count: pyarrow aborts the process if asked for the size of a column with damaged metadata.
     """

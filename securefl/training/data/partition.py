@@ -1,8 +1,7 @@
 """Splits of a data set over parties, and division of whole numbers in proportion.
 
-A split is public, so numpy's seeded generator is suitable. The kinds are in
-:mod:`securefl.training.data.partitions`. Every kind returns one index array per party: disjoint, none empty,
-in shuffled order. All but ``labels`` and ``roles`` use every sample.
+Every kind returns one index array per party: disjoint, none empty, in shuffled order. All but ``labels`` and
+``roles`` use every sample. A split is public, so numpy's generator is suitable.
 """
 
 import numpy as np
@@ -19,8 +18,8 @@ def partition(labels: I64, parties: int, config: scenario.Partition, seed: int) 
     i. Equal arguments give equal splits.
 
     Raises:
-        ConfigError: the split would leave a party without samples, or needs more classes than there are, or a
-            user's partition returned something else than a split.
+        ConfigError: the split leaves a party without samples, or needs more classes, or a user's partition
+            returned no split.
         UsageError: ``parties`` is not positive or ``labels`` has the wrong dtype or shape.
     """
     expect(labels, "labels", np.int64, (None,))

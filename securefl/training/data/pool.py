@@ -1,4 +1,4 @@
-"""Samples of many parties in one tensor, so that one gather fetches a batch of each."""
+"""Samples of many parties in one tensor."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

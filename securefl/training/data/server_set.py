@@ -11,10 +11,9 @@ from securefl.training.data.dataset import Dataset
 def server_rows(dataset: Dataset, train: I64, config: scenario.Data, seed: int) -> I64:
     """Return the server's rows, i64 ``(n,)``, in shuffled order, with equally many of each class.
 
-    They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. Sources:
-    SHARE, appendix D, "5% of the training data across clients with the same number of samples of each label";
-    Xiang et al. 2023, section 4.4: two samples of each class. Samples of a text have a label per character,
-    so they are drawn uniformly.
+    They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. Samples of
+    a text are drawn uniformly. Sources: SHARE, appendix D (5 %); Xiang et al. 2023, section 4.4 (two samples
+    of each class).
 
     Raises:
         ConfigError: a class has too few samples, or the share is less than one of each class.
@@ -61,7 +60,7 @@ def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
             f"class {scarce} of {source.name} has no samples, and the server needs as many of each class",
             "set a larger data.train_limit, or another set",
         )
-    # 0.29 * 100 is 28.999...: an exact share must not lose a sample to rounding.
+    # 0.29 * 100 is 28.999...
     each = int(fraction * total / kinds + 1e-9)
     if not each:
         raise ConfigError(

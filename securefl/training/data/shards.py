@@ -22,8 +22,8 @@ from securefl.training.data.split import SERVER_SET, TEST, Split, split
 class Shard:
     """Samples and their labels, n >= 1.
 
-    ``x`` is f32 ``(n, *input_shape)``, standardised, finite, with ``y`` i64 ``(n,)`` in [0, classes). For a
-    text both are i64 ``(n, length)`` in [0, classes): tokens, and a label each.
+    ``x`` is f32 ``(n, *input_shape)``, standardised, finite; ``y`` i64 ``(n,)`` in [0, classes). For a text
+    both are i64 ``(n, length)`` in [0, classes).
     """
 
     x: Inputs
@@ -42,7 +42,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """Paths of the shards, and each party's number of samples, which it will declare."""
+    """Paths of the shards, and each party's number of samples."""
 
     parties: Mapping[PartyId, Path]
     counts: Mapping[PartyId, int]
@@ -83,7 +83,7 @@ def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
 def turns_of(groups: scenario.Groups, parties: tuple[PartyId, ...]) -> Turns:
     """Return the quarter turns of each party's images; empty if tasks are not rotations.
 
-    Each party has one quarter more than the one before, or ``groups.sizes`` parties share each rotation.
+    Parties take the rotations in turn, or ``groups.sizes`` parties share each.
     """
     if groups.count == 1 or groups.tasks != "rotations":
         return {}
@@ -125,8 +125,7 @@ def write_shards(
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
-    Also ``server.npz`` if the server has samples of its own. The caller creates ``directory``, readable by
-    itself only.
+    Also ``server.npz`` if the server has samples. Only the caller can read ``directory``.
 
     Raises:
         ConfigError: the split is not feasible, or a file cannot be written.
@@ -162,17 +161,12 @@ def _write(path: Path, dataset: Dataset, samples: Samples, labels: I64) -> Path:
 def load_samples(given: Path, config: scenario.Data, half: Literal["train", "test"]) -> Shard:
     """Load a party's or the server's own samples.
 
-    Bytes are divided by 255. ``data.standardise`` applies if the scenario has it, but not to a table, which
-    has constants of its own, nor to prepared samples (:func:`write_shards`). Nothing is computed from the
-    samples.
-
-    Args:
-        given: a file, or a scheme and a path such as ``csv:PATH``, or ``module:function``.
-        config: the scenario's declarations about all parties' data.
-        half: to read, if the source has two.
+    ``given`` is a file, ``module:function``, or a scheme and a path such as ``csv:PATH``. Bytes are divided
+    by 255. ``data.standardise`` applies, but not to tables, which have constants of their own, nor to samples
+    of :func:`write_shards`. Nothing is computed from the samples.
 
     Raises:
-        ConfigError: they cannot be read, or contradict the scenario; the error names the place in the file.
+        ConfigError: they cannot be read, or contradict the scenario.
     """
     return samples_of(own_source(given, config), config, half)
 
@@ -198,7 +192,7 @@ def load_shard(path: Path) -> Shard:
     """Load the samples in an archive of :func:`write_shards` and check them.
 
     Raises:
-        ConfigError: missing, damaged, of objects, or arrays that are not a shard; it names file and array.
+        ConfigError: missing, damaged, of objects, or arrays that are not a shard.
     """
     arrays = npz.read_npz(path, ("x", "y", "classes"))
     x_where, classes_where = f"{path}[x]", f"{path}[classes]"

@@ -42,7 +42,7 @@ class SampleSource:
     divided: bool
     """True if it has a training and a test half of its own."""
     prepared: Path | None = None
-    """Archive that securefl wrote, with a party's samples as model inputs; None for other sources."""
+    """Archive of securefl with a party's samples as model inputs; None for other sources."""
     inputs: tuple[str, ...] = ()
     """Names of the model's inputs, if any."""
     remarks: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class SampleSource:
         """Read ``train`` or ``test`` if the source is divided, else ``all``.
 
         Raises:
-            ConfigError: the data are invalid; the error names file, place, reason and remedy.
+            ConfigError: the data are invalid.
         """
         raise NotImplementedError
 
@@ -96,13 +96,9 @@ def _of_scheme(scheme: str, place: Path, config: scenario.Data) -> SampleSource:
 
 
 def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, field: str) -> dataset.Dataset:
-    """Read a data set with its halves; draw the test half if the source has none.
+    """Read a data set with its halves; draw ``fraction`` of each class as test half if the source has none.
 
-    Args:
-        source: of the samples.
-        config: with or without declared classes and shape.
-        fraction: of each class, for the test.
-        field: names ``fraction`` in errors.
+    ``field`` names ``fraction`` in errors.
 
     Raises:
         ConfigError: the source cannot be read, contradicts the declarations, or nothing can be learned.
@@ -149,7 +145,7 @@ def whole_set(source: SampleSource, config: scenario.Data, *, fraction: float, f
 def check_samples(
     found: Labelled, source: SampleSource, config: scenario.Data
 ) -> tuple[dataset.Samples, I64]:
-    """Return samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` below the number of classes.
+    """Return samples u8 or f32 ``(n, *shape)`` and labels i64 ``(n,)`` of a source.
 
     Raises:
         ConfigError: the arrays are of another kind, or contradict the declarations.

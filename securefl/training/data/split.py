@@ -1,6 +1,6 @@
 """Split of a data set: the limits, then the server's own set, then the parties' shares.
 
-The split is public and follows from the seed alone, so numpy's seeded generator is suitable.
+The split is public and follows from the seed alone.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ class Split:
     """Rows for each party, for the test and for the server; no training row is in two shares."""
 
     parties: Mapping[PartyId, I64]
-    """Rows of the training half; parties with the same share have one array in common."""
+    """Rows of the training half; parties with the same share have one array."""
     test: I64
     """Rows of the test half."""
     server: I64
@@ -45,11 +45,10 @@ def split(
 ) -> Split:
     """Split ``dataset`` by ``config``.
 
-    ``train_limit`` and ``test_limit`` are totals: they keep the first samples of a permutation seeded with
-    ``seed``. By role, only the text of the first ``len(parties)`` roles is used, and ``train_limit`` shortens
-    each of them alike. The server's set (:mod:`securefl.training.data.server_set`) is drawn next, unless it
-    comes from another data set. The remaining samples are partitioned into a share for each party, or into
-    ``config.shares``. Parties take these in turn, those of ``behind`` last.
+    ``train_limit`` and ``test_limit`` are totals, and keep the first samples of a permutation. By role, only
+    the first ``len(parties)`` roles are used, and ``train_limit`` shortens them alike. The server's set is
+    drawn next, unless it comes from another data set. The rest is partitioned into a share for each party, or
+    into ``config.shares``, which parties take in turn, those of ``behind`` last.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -73,7 +72,7 @@ def split(
         train = train[~np.isin(train, server)]
     number = config.shares or len(parties)
     shares = partition(classes[train], number, config.partition, seed)
-    # Without a number of shares each party's share does not depend on the misbehaving parties.
+    # Without shares no split depends on the misbehaving parties.
     queue = sorted(parties, key=lambda party: party in behind) if config.shares else parties
     held = [train[share] for share in shares]
     own = {party: held[turn % number] for turn, party in enumerate(queue)}
@@ -125,6 +124,6 @@ def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.G
             raise ConfigError(
                 "data.train_limit", f"is {limit}, fewer than {parties} parties", f"set at least {parties}"
             )
-        # Sizes less one, so that one sample more than the share never exceeds the supply.
+        # One sample more than the share must not exceed the supply.
         sizes = 1 + largest_remainders(limit - parties, (sizes - 1).astype(np.float64))
     return np.concatenate([rows[:size] for rows, size in zip(own, sizes, strict=True)])

@@ -12,11 +12,7 @@ from securefl.training.data.cells import Cells
 class TableSource(source.SampleSource):
     """One undivided file, or a folder with a file for each half.
 
-    Args:
-        place: the file or the folder.
-        config: of the data, with a ``table``.
-        endings: of the two files' names.
-        cells: function that reads columns of a file.
+    ``endings`` are those of the two files' names; ``cells`` reads columns of a file.
 
     Raises:
         ConfigError: no table or no classes are declared.

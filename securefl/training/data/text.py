@@ -1,7 +1,7 @@
 """Next character of Shakespeare's plays, by speaking role: the task of LEAF (arXiv 1812.01097).
 
-``plays.txt.gz`` is gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``. For every speech there
-follow the speaker's name and a colon, the lines of the speech, and an empty line.
+``plays.txt.gz`` is gzipped ASCII. A play begins with a line ``=== PLAY: <title> ===``; each speech is the
+speaker's name and a colon, its lines, and an empty line.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from securefl.training.data import dataset
 from securefl.training.data.files import read_unpacked
 
 ALPHABET = "\n !$&',-.234568:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz"
-"""All characters of the speeches. The i-th of them, from 1, is token i; token 0 is any other character."""
+"""All characters of the speeches. The i-th, from 1, is token i; token 0 is any other character."""
 
 CLASSES = len(ALPHABET) + 1
 
@@ -24,13 +24,13 @@ MIN_SPEECH = 1_000
 """Fewest characters of a speaking role that can be a party."""
 
 TRAIN_SHARE = 0.8
-"""Share of a role's text for training, from the beginning; the rest is for the test."""
+"""Share of a role's text, from its beginning, for training."""
 
 NOBODY = "UNKNOWN"
-"""Placeholder of the edition for an unnamed speaker: several people, hence not a role."""
+"""Unnamed speakers in the edition: not a role."""
 
 _PLAYS = "118834f94c3ec391cb37a37d87c0ef519832c179223b4c76e8307eda649f3cd0"
-"""SHA-256 of the unpacked file that was made from Bosak's edition (37 plays)."""
+"""SHA-256 of the unpacked file of Bosak's edition (37 plays)."""
 _MARK, _END = "=== PLAY: ", " ==="
 _TOKENS = np.zeros(256, dtype=np.int64)
 _TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES)
@@ -54,8 +54,7 @@ def load_shakespeare(path: Path, length: int) -> dataset.Dataset:
     """Load the roles with enough text in the file ``path``, in the order of their first speech.
 
     Enough is :data:`MIN_SPEECH` characters, and a sequence (:func:`sequences_of`) each for training and test.
-    The first 80 % of a role's text are for training; sequences never cross that border. Samples and labels
-    are i64 ``(n, length)``.
+    No sequence crosses the border at 80 % of a role's text. Samples and labels are i64 ``(n, length)``.
 
     Raises:
         ConfigError: the file is missing, damaged or not in this format, or no role has enough text.

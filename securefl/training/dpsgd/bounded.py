@@ -15,13 +15,8 @@ from securefl.training.dpsgd.examples import Examples
 def factors(bound: scenario.Normalise | scenario.ClipEach, squares: F64, errors: F64) -> F64:
     """Return the factor of each vector: 1 / length, or min(1, norm / length); 0 for a vector of zeros.
 
-    The length is the largest that the error allows, so that no result exceeds the bound. Otherwise a carry
-    that nearly cancels an example's gradient would leave a length that is mostly error.
-
-    Args:
-        bound: kind of the bound.
-        squares: squared lengths as computed, f64 ``(n,)``.
-        errors: bounds on their errors, f64 ``(n,)``.
+    From squared lengths and bounds on their errors, f64 ``(n,)`` each. The length is the largest that the
+    error allows, so that no result exceeds the bound: a carry may nearly cancel a gradient.
     """
     lengths = np.sqrt(np.maximum(squares, 0) + errors)
     with np.errstate(divide="ignore"):
@@ -40,21 +35,18 @@ class PartyRows(NamedTuple):
     party: int
     rows: slice
     present: BoolArray | None = None
-    """Mask of the rows that hold an example; None if all do. Other rows add nothing, and no carry."""
+    """Mask of the rows that hold an example; None if all do."""
 
 
 class BoundedSums:
     """Minus the sum of each party's bounded gradients over the expected size of its batch.
-
-    Gradients stay on the device. One read returns the lengths for all parties of a block, since each read
-    waits for a GPU.
 
     Args:
         dp: the bound, and the weight of a carry.
         batch: expected size; the divisor, however many examples are drawn.
         carries: of each party, f64 ``(d,)``, or None for zeros.
         length: d.
-        device: of the gradients.
+        device: of the gradients; one read returns the lengths for all parties of a block.
     """
 
     def __init__(

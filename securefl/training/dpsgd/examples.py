@@ -1,7 +1,7 @@
 """Gradients of single examples in compact form.
 
-DP-SGD needs their lengths, their products with one vector, and weighted sums. All three are computed in
-double precision from the same numbers, so that lengths match the summed gradients up to 1e-12.
+Lengths, products with a vector and weighted sums are computed in double precision from the same numbers, so
+lengths match the summed gradients up to 1e-12.
 """
 
 from collections.abc import Callable, Sequence
@@ -134,8 +134,7 @@ def _squares(rows: torch.Tensor) -> torch.Tensor:
 class Examples:
     """Gradients of n examples; a gradient that is not finite counts as zero.
 
-    A failure would reveal, without noise, that a party holds a record on which the model's gradient
-    overflows; the sender of the model can choose such a record.
+    A failure would reveal a record on which the gradient overflows, which the sender of the model can choose.
     """
 
     def __init__(self, blocks: Sequence[ExampleBlock]) -> None:

@@ -1,8 +1,7 @@
 """Secret draws of records for a step of DP-SGD, and of their slots.
 
-The bound on epsilon assumes exactly the named distribution. So the draw compares integers from the party's
-own entropy. A generator of torch would have a seed of 64 bits, and a few hundred of its outputs reveal its
-whole state.
+The bound on epsilon assumes exactly the named distribution, so the draw compares integers from the party's
+entropy. A few hundred outputs of a torch generator reveal its state.
 """
 
 from collections.abc import Iterator
@@ -26,13 +25,8 @@ def draw_batch(sampler: Sampler, records: int, batch: int, entropy: Entropy) -> 
 
     Poisson: each row with probability floor(2^64 batch / records) / 2^64, independently; k may be 0. That is
     at most the rate of the accounting and less than 2^-64 below it. Fixed-size: all subsets of k = ``batch``
-    rows are exactly equally likely, by Floyd's algorithm with rejection of biased words.
-
-    Args:
-        sampler: kind of the draw.
-        records: rows are in [0, records).
-        batch: number of records, on average or exactly.
-        entropy: source of 32-byte keys of streams of 64-bit words.
+    rows are exactly equally likely, by Floyd's algorithm with rejection of biased words. ``entropy`` gives
+    32-byte keys of streams of 64-bit words.
 
     Raises:
         UsageError: ``batch`` outside [1, records].
@@ -54,12 +48,8 @@ def draw_slots(slots: int, examples: int, entropy: Entropy) -> I64:
     """Return a distinct slot for each example of a batch, i64 ``(examples,)``, all choices equally likely.
 
     The distribution of the other examples' slots does not depend on any one example, if there are at most as
-    many examples as slots. A larger batch uses a multiple of the slots.
-
-    Args:
-        slots: of a batch, at least 1 (:func:`securefl.methods.privacy.batch_capacity`).
-        examples: 0 or more.
-        entropy: as in :func:`draw_batch`. The slots are as secret as the batch.
+    many examples as slots. A larger batch uses a multiple of ``slots``
+    (:func:`securefl.methods.privacy.batch_capacity`). The slots are as secret as the batch.
     """
     slots *= max(1, -(-examples // slots))
     words = _words(entropy)

@@ -15,7 +15,7 @@ from securefl.training import data
 from securefl.training.dpsgd import examples
 
 _TRIES: Final = 100
-"""Items to try for one that collates to a batch; if none does, the data set is of another kind."""
+"""Items to try for one that collates to a batch."""
 
 
 class TakenExamples(NamedTuple):
@@ -28,7 +28,7 @@ class TakenExamples(NamedTuple):
     there: BoolArray | None = None
     """Mask of the rows that are examples; None: all are."""
     odd: Mapping[int, tuple[torch.Tensor, torch.Tensor]] = MappingProxyType({})
-    """Rows of another shape or dtype, by index, (1, ...) each; they are processed alone."""
+    """Rows of another shape or dtype, by index, (1, ...) each."""
 
 
 class ExampleSource(Protocol):
@@ -103,7 +103,7 @@ class DatasetSource:
     def take(self, x: I64, y: I64) -> TakenExamples:
         """Return items of the dataset; an example's sample and label have one number.
 
-        The first item determines only the usual shapes and dtypes, not which other items count.
+        Items of other shapes and dtypes than the first count, too.
         """
         del y
         sample, label = self._template()
@@ -119,7 +119,7 @@ class DatasetSource:
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
                 odd[at] = (one.to(self.device), target.to(self.device))
-        # A transfer for each example would take longer than its gradient.
+        # one transfer, not one for each example
         return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
 
     def _template(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,9 +1,8 @@
 """One step of DP-SGD at one party or many, from the same parameters (docs/dataflow.md, steps 1 to 3).
 
-A matrix product selects its kernel by the number of rows, and may compute the last rows of a tensor by
-another kernel. So the last bits of an example's gradient depend on the number of rows and on its row. In a
-*fixed* pass neither depends on the other examples: each tensor has the same number of rows, each example has
-a randomly drawn row, and holes have a public sample.
+The kernel of a matrix product, and so an example's last bits, depend on the number of rows and on its row. In
+a *fixed* pass neither depends on the other examples. Each tensor has the same number of rows, each example a
+randomly drawn one, and holes have a public sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,9 +50,8 @@ def dense_passes(examples: int, rows: int) -> list[Pass]:
 def fixed_passes(slots: I64, rows: int) -> list[Pass]:
     """Return passes of ``rows`` >= 1 rows each, with the example of slot s in row s mod ``rows``.
 
-    ``slots`` are those of the batch's examples, i64 ``(k,)``. Of several examples in one row, the first is in
-    the first pass, the next in the second, and so on. The pass of an example depends on the others; its row
-    does not.
+    ``slots`` are those of the batch's examples, i64 ``(k,)``. Examples of one row are in successive passes:
+    the pass of an example depends on the others, its row does not.
     """
     places = slots % rows
     order = np.argsort(places, kind="stable")
@@ -66,10 +64,10 @@ def fixed_passes(slots: I64, rows: int) -> list[Pass]:
 
 
 _CPU_PASS_BYTES: Final = 64 << 20
-"""Memory of the examples of one pass on a CPU; more examples reduce the overhead of Python."""
+"""Memory of the examples of one pass on a CPU."""
 
 _CPU_FIXED_BYTES: Final = 8 << 20
-"""Memory of the examples of a pass with holes on a CPU; a hole takes as long as an example."""
+"""The same with holes, each of which takes as long as an example."""
 
 _LARGEST: Final = 2.0**64
 """Square root of the largest number in single precision."""
@@ -91,7 +89,7 @@ class _Computed(NamedTuple):
 
     examples: Examples
     picks: I64
-    """Positions of the examples in the batch."""
+    """Positions in the batch."""
     present: BoolArray
     """Mask of the rows that hold an example."""
 
@@ -101,7 +99,7 @@ class DpStep:
 
     Args:
         module: overwritten by :meth:`load`; others may use it in turn.
-        source: of examples, on the computing device.
+        source: of examples.
         batch: b_c, the expected size of a batch.
         dp: the bound and the momentum.
 
@@ -128,7 +126,7 @@ class DpStep:
         self.chunk = max(1, models.pass_bytes(source.device, _CPU_PASS_BYTES) // each)
         """Examples of one pass without holes."""
         self.slots = privacy.batch_capacity(dp.sampler, batch)
-        """Slots of a batch; larger batches are rarer than the accounting must allow for."""
+        """Slots of a batch; larger batches are negligibly rare."""
         self.rows = self._rows_of(sample)
         """Rows of a fixed pass."""
 
@@ -136,8 +134,8 @@ class DpStep:
         """Set the parameters of the next updates to ``params``, f32 ``(d,)``.
 
         Raises:
-            TrainingDivergedError: a parameter is not finite, or so large that the product of two is not. The
-                reply of a party must not depend on its records, so their gradients are not computed.
+            TrainingDivergedError: a parameter is not finite, or the product of two is not. The reply of a
+                party must not depend on its records.
             UsageError: ``params`` has the wrong dtype or length.
         """
         models.load_vector(self._module, params)
@@ -151,12 +149,9 @@ class DpStep:
     def update(self, batch: DrawnBatch, slots: I64) -> F64:
         """Return one party's update, f64 ``(d,)``; no gradient depends on the other examples of the batch.
 
-        All tensors of examples have ``rows`` rows, and the slot of an example determines its row. Without one
-        example, and with the same slots for the others, their gradients are the same to the last bit.
-
-        Args:
-            batch: the drawn examples and the carry.
-            slots: of the examples, i64 ``(k,)`` (:func:`securefl.training.dpsgd.draw_slots`).
+        The slot of an example (:func:`securefl.training.dpsgd.draw_slots`) determines its row in tensors of
+        ``rows`` rows. Without one example, and with the same slots for the others, their gradients are the
+        same to the last bit.
 
         Raises:
             UsageError: as for :meth:`updates`, or the numbers of slots and examples differ.
@@ -198,14 +193,14 @@ class DpStep:
         """Yield the gradients of one pass; ``slots`` is None for a pass without holes.
 
         ``x``, ``y`` and ``slots`` are of the whole batch. An example counts as zero if data set, model or
-        loss raise an exception of any class: one example must not end the update, the party or its rounds.
+        loss raise any exception: it must not end the update, the party or its rounds.
         """
         samples, labels, there, odd = self._source.take(x[each.picks], y[each.picks])
         there = np.ones(len(each.picks), dtype=bool) if there is None else there
         singles = dict(odd)
         present = each.present(there)
         try:
-            # Copies: in-place changes before an exception would affect all others twice.
+            # Copies, which in-place changes before an exception cannot reach.
             examples = self.way.examples(*self._place_examples(samples, labels, each), present)
         except BaseException as error:
             foreign.pass_interrupt(error)

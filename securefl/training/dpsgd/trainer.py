@@ -23,7 +23,7 @@ class DpSgdTrainer:
     Args:
         module: each call overwrites it.
         shard: the party's records, copied to ``device``. A record of a text is one sequence.
-        config: ``batch_size`` is b_c, the expected size of a batch; no other field is used.
+        config: only ``batch_size`` is used, b_c, the expected size of a batch.
         dp: sampler, bound and momentum.
         device: of ``module``.
 
@@ -59,15 +59,15 @@ class DpSgdTrainer:
         """Return minus the sum of bounded gradients over b_c, f64 ``(d,)``, at most drawn * norm / b_c long.
 
         Each drawn record j adds bound((1 - beta) g_j + beta ``carry``), where g_j is the gradient of its loss
-        at ``params`` and bound makes a length 1, or at most the norm. An empty batch yields zeros. On the CPU
-        equal arguments give equal bits (same torch, same number of threads).
+        and bound makes a length 1, or at most the norm. On the CPU equal arguments give equal bits (same
+        torch, same number of threads).
 
         Args:
             params: of the round's model, f32 ``(d,)``.
             carry: f64 ``(d,)``, uphill like gradients: minus the last upload, or minus the last step of the
-                global model. None stands for zeros, as in the first step.
+                global model. None: zeros.
             entropy: of this one update. Values drawn from it must stay secret.
-            samples: None: a batch is drawn from all records, as the accounting assumes.
+            samples: None, as the accounting assumes a draw from all records.
 
         Raises:
             TrainingDivergedError: training has diverged at ``params`` (:meth:`DpStep.load`), independently of

@@ -92,13 +92,9 @@ class OneByOne:
 def way_for(
     module: nn.Module, sample: torch.Tensor, label: torch.Tensor, losses: Losses = example_losses
 ) -> Way:
-    """Return the fastest way that supports ``module``.
+    """Return the fastest way that supports ``module``, which is in training mode and not changed.
 
-    Args:
-        module: in training mode; not changed.
-        sample: public example, independent of any party's data, (1, ...).
-        label: its label, (1, ...).
-        losses: of examples.
+    ``sample`` and ``label``, (1, ...), are public.
 
     Raises:
         ConfigError: an example's scores depend on others in its batch, or the model cannot be averaged.
@@ -127,7 +123,7 @@ def way_for(
     try:
         mapped.examples(sample, label)
     except Exception:
-        # torch cannot map an operation, such as data-dependent branches; or the loss rejects the label.
+        # torch cannot map an operation, or the loss rejects the label.
         return OneByOne(module, losses)
     return mapped
 

@@ -21,8 +21,8 @@ class Correction:
     """Correction of the gradients of one training.
 
     Args:
-        method: of the scenario, or of a site.
-        weights: trained weights, with the values of the round's model.
+        method: the local method.
+        weights: with the values of the round's model.
         controls: the server's control variates, one for each weight, as received; empty without them.
         kept: the party's own; :meth:`end` replaces them.
     """
@@ -48,9 +48,8 @@ class Correction:
     def correct(self, slopes: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """Return the gradients of a batch, corrected: dense, in the dtypes of the weights.
 
-        A weight without a part in the loss has a gradient of zeros, which is also corrected. A weight that
-        training has frozen keeps None. Half precision is corrected in single precision: its smallest steps
-        exceed ``mu`` times a small distance.
+        A weight without a part in the loss has a gradient of zeros; a frozen one keeps None. Half precision
+        is corrected in single precision: its smallest steps exceed ``mu`` times a small distance.
         """
         self._steps += 1
         if not self._sums:
@@ -73,7 +72,7 @@ class Correction:
     def end(self) -> list[torch.Tensor]:
         """Keep the party's new control variates; return its contribution to the server's, or an empty list.
 
-        Those of a training that diverged are not kept: every later training would begin with them.
+        Those of a training that diverged are not kept.
         """
         if not self._method.controls:
             return []

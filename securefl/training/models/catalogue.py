@@ -20,7 +20,7 @@ def build_model(
     """Return the model of ``config`` on the CPU, with parameters drawn from ``seed`` (torch's defaults).
 
     ``input_shape`` is that of one sample; a CNN takes (height, width) or (channels, height, width).
-    ``tokens`` is True for text. Equal arguments give equal parameters; torch's global generator is restored.
+    ``tokens`` is True for text. torch's global generator is restored.
 
     Raises:
         ConfigError: the model does not fit the data, or the custom factory fails or returns something else.
@@ -80,7 +80,7 @@ def _place(config: Model) -> tuple[str, str]:
 
 
 def _check_scores(model: nn.Module, config: Model, samples: torch.Tensor, expected: tuple[int, ...]) -> None:
-    """Check the scores of two samples; this also makes lazy layers create their parameters."""
+    """Check the scores of two samples; lazy layers then create their parameters."""
     where, source = _place(config)
     was_training = model.training
     model.eval()

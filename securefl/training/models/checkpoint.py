@@ -19,8 +19,6 @@ from securefl.training.models import flatten, state_dict, tensors
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     """Write the whole model atomically: ``params``, f32 ``(d,)``, and the frozen parameters of ``module``.
 
-    Arrays are prepared as for sites (:func:`securefl.methods.server_optimisers.prepare_arrays`).
-
     Raises:
         ConfigError: the file cannot be written.
         UsageError: ``params`` has the wrong dtype or length.
@@ -50,7 +48,7 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
 
 def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
-    """Return metadata of a model's file: entries of the module's ``state_dict`` besides these arrays."""
+    """Return metadata: entries of the module's ``state_dict`` besides these arrays."""
     if isinstance(module, tensors.Tensors):
         return {tensors.HEAD: module.state_head} if module.state_head else {}
     head = state_dict.state_head(module, arrays)
@@ -60,8 +58,8 @@ def _head(module: torch.nn.Module, arrays: Mapping[str, F32]) -> dict[str, str]:
 def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     """Write the model during a run, like :func:`save_model`; a full disk is then not a configuration error.
 
-    Of several concatenated models (task groups), the second and later ones go to files beside ``path`` whose
-    names end in their number: ``model-1.safetensors``.
+    Of several concatenated models (task groups), the second goes to ``model-1.safetensors`` beside ``path``,
+    and so on.
 
     Raises:
         RunAbortedError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""Control variates (SCAFFOLD) as further parameters of a model, which no sample passes through."""
+"""Control variates (SCAFFOLD) as further parameters of a model."""
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ def is_control(name: str) -> bool:
 def add_controls(module: nn.Module) -> nn.Module:
     """Add a control variate, zeros, for each trained parameter, which doubles d; return ``module``.
 
-    They belong to the module itself, so a module that runs its children in order does not use them.
+    No sample passes through them.
     """
     for name, weight in trained_parameters(module).items():
         module.register_parameter(control_name(name), nn.Parameter(torch.zeros_like(weight)))

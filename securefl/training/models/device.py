@@ -26,10 +26,8 @@ _PROCESSES: Final = "SECUREFL_GPU_PROCESSES"
 def pick_device(wanted: str | torch.device, processes: int | None = None) -> torch.device:
     """Return the computing device, with its arithmetic set to full single precision.
 
-    Args:
-        wanted: as for :func:`choose_device`.
-        processes: training processes of this machine that share the GPU; by default the number set by
-            :func:`share_gpu`, else 1. torch cannot allocate more than the equal share of this process.
+    ``processes`` share the GPU: by default the number set by :func:`share_gpu`, else 1. torch cannot allocate
+    more than this process's equal share.
 
     Raises:
         ConfigError: as for :func:`choose_device`.
@@ -45,11 +43,10 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
     Args:
         wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
             torch, such as ``cuda`` or ``cuda:1``.
-        processes: number of processes that share the GPU. Each needs :data:`LEAST_SHARE` of its memory.
+        processes: that share the GPU; each needs :data:`LEAST_SHARE` of its memory.
 
     Raises:
-        ConfigError: torch has no such device; or a CUDA device is wanted, but torch finds none or the
-            processes do not fit on it.
+        ConfigError: torch has no such device, or the processes do not fit on it.
     """
     if wanted == "auto":
         fits = torch.cuda.is_available() and share_of_memory("cuda", processes) >= LEAST_SHARE
@@ -102,8 +99,8 @@ def pass_bytes(device: torch.device, on_cpu: int) -> int:
 def limit_threads() -> None:
     """Limit torch to one thread; call it in each thread that trains.
 
-    With a process or a thread per party, more threads compete for the cores. MKL keeps its number of threads
-    by thread: in a new one it takes all cores, and then spins while others use them.
+    With a process or a thread per party, more threads compete for the cores. In a new thread MKL takes all
+    cores, and spins while others use them.
     """
     torch.set_num_threads(1)
 
@@ -123,16 +120,16 @@ def _check_present(device: torch.device) -> None:
 def _on_gpu(device: torch.device, processes: int) -> torch.device:
     """Set single precision and the limit of memory; return the device with its number.
 
-    torch's functions on memory need a numbered device.
+    torch's functions on memory need the number.
     """
     if str(device) == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())
-    # TF32 has 13 bits less than single precision, whose rounding the bound on one record's influence allows
-    # for. The same holds for half-precision accumulation.
+    # The bound on one record's influence allows for the rounding of single precision, not for TF32 (13 bits
+    # less) or half-precision accumulation.
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     for kind in ("conv", "rnn"):
-        # From torch 2.9 on: an operation's own setting, which "tf32" for all backends affects.
+        # From torch 2.9 on an operation has its own setting, which "tf32" for all backends affects.
         operation = getattr(torch.backends.cudnn, kind, None)
         if getattr(operation, "fp32_precision", "") == "tf32":
             operation.fp32_precision = "ieee"  # type: ignore[union-attr]

@@ -14,8 +14,7 @@ from securefl.training.models.tensors import Tensors
 def check_averageable(module: torch.nn.Module) -> None:
     """Check that a model consists of f32 parameters only.
 
-    A sum of parameters does not carry running statistics (BatchNorm), so parties and server would drift apart
-    unnoticed.
+    Running statistics (BatchNorm) would drift apart unnoticed.
 
     Raises:
         ConfigError: no trainable parameters, parameters that are not f32, or floating-point buffers.
@@ -44,8 +43,7 @@ def check_averageable(module: torch.nn.Module) -> None:
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """Return the parameters that training may change, in the order of the vector; tied ones once.
 
-    Only they are sent, noised and weighted; frozen parameters are the same at all parties
-    (:func:`frozen_digest`).
+    Frozen parameters are the same at all parties (:func:`frozen_digest`).
     """
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
@@ -58,8 +56,8 @@ def dimension(module: torch.nn.Module) -> int:
 def frozen_digest(module: torch.nn.Module) -> bytes:
     """Return the digest of frozen parameters: names, shapes and values. It must agree at all parties.
 
-    It also covers names and shapes of the trained parameters, which define the order of the vector. Empty for
-    a module without frozen parameters, except for one of named arrays, which nothing else identifies.
+    It also covers names and shapes of the trained parameters. Empty without frozen parameters, except for a
+    module of named arrays.
     """
     frozen: list[str | bytes | int] = []
     trained: list[str | int] = []
@@ -106,8 +104,8 @@ def load_vector(module: torch.nn.Module, vector: F32) -> None:
     check_averageable(module)
     expect(vector, "vector", np.float32, (dimension(module),))
     weights = trained_parameters(module).values()
-    # A copy, since torch tensors share memory with their arrays, even read-only ones. One transfer, since
-    # each transfer waits for the GPU.
+    # A copy, since torch tensors share the memory even of read-only arrays; one transfer, since each waits
+    # for the GPU.
     flat = torch.from_numpy(vector.copy()).to(next(iter(weights)).device)
     start = 0
     with torch.no_grad():

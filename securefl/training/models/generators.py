@@ -25,8 +25,8 @@ def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
 def seeded_generators(seed: int) -> Iterator[None]:
     """Run the body with the default generators of Python, numpy and torch seeded, then restore them.
 
-    So is the current GPU's generator, if this process computes on a GPU. Generators that the body makes
-    itself and the random numbers of the operating system are not controlled. ``seed`` is 0 to 2^64 - 1.
+    So is the current GPU's, if in use. Generators that the body makes itself and the operating system's are
+    not controlled. ``seed`` is below 2^64.
     """
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - what a user's code may use
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]

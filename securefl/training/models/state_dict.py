@@ -1,7 +1,7 @@
 """Whole ``state_dict`` of a module from the arrays that are sent.
 
-Tied parameters are sent once; integer buffers, local buffers, personal and frozen parameters stay at the
-sites. The head of a model's file lists these other entries, with their first values if they are few.
+The head of a model's file lists the entries that are not sent (tied, integer, local, personal, frozen), with
+their first values if they are few.
 """
 
 import json
@@ -35,9 +35,7 @@ def plain_name(model: nn.Module, name: str) -> str:
 def state_head(model: nn.Module, travelling: Collection[str]) -> dict[str, Any]:
     """Return the entries of a module's ``state_dict`` that are not sent, for JSON.
 
-    Args:
-        model: wrapped or not.
-        travelling: plain names of the arrays that are sent.
+    ``travelling`` has the plain names of the arrays that are sent.
 
     Returns:
         ``order``, the names of all arrays; ``local``, dtype, shape and values of those that stay, without

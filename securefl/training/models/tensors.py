@@ -26,11 +26,8 @@ MOST_STEPS = 100
 class Tensors(nn.Module):
     """Parameters by their dotted names, in the order of the names; the module computes nothing.
 
-    Args:
-        arrays: f32, at least one.
-        where: their origin, for errors.
-        averaged: name patterns of arrays that the server averages with any optimiser.
-        head: local entries from the file's metadata.
+    ``averaged`` has name patterns of arrays that the server averages with any optimiser; ``head`` the local
+    entries of the file's metadata; ``where`` the origin for errors.
 
     Raises:
         ConfigError: a name is a prefix of another, such as ``a`` and ``a.b``.
@@ -79,15 +76,10 @@ def _name_error(where: str, name: str) -> ConfigError:
 
 
 def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> Tensors:
-    """Return the tensors of a safetensors file.
-
-    Args:
-        path: of the file.
-        sha256: required digest as hex; empty for any.
-        averaged: as for :class:`Tensors`.
+    """Return the tensors of a safetensors file, whose SHA-256 in hex must be ``sha256`` if given.
 
     Raises:
-        ConfigError: missing, damaged, another file than stated, or arrays that are not finite f32 numbers.
+        ConfigError: missing, damaged, another file, or arrays that are not finite f32 numbers.
     """
     try:
         raw = Path(path).read_bytes()

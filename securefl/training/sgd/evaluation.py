@@ -1,4 +1,4 @@
-"""Evaluation of a model on a held-out shard, and confidences in records' labels for membership attacks."""
+"""Evaluation of a model on a shard."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ TEXT_BATCH = 128
 class Evaluator:
     """Accuracy and loss on one shard, copied to ``device`` once. Overwrites ``module``'s parameters.
 
-    ``trigger`` returns test samples with a backdoor's patch and its target label; the accuracy on them is the
-    backdoor's success.
+    The accuracy on samples and labels of ``trigger`` is a backdoor's success.
     """
 
     def __init__(
@@ -87,11 +86,7 @@ class _Samples:
 
 
 class Confidences:
-    """Confidences in one set of records, under any parameters. Overwrites ``module``'s parameters.
-
-    Args:
-        module: the model, on the CPU.
-        shard: the records.
+    """Confidences in the labels of records, for membership attacks. Overwrites ``module``, on the CPU.
 
     Raises:
         UsageError: tokens, which have a label at each position.

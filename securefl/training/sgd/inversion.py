@@ -1,7 +1,6 @@
 """Gradient inversion: pictures of the samples in a sum of updates.
 
-The functions receive the model, and :func:`match_gradient` the labels: an attacker who knows less does no
-better.
+An attacker who knows less than these functions does no better.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from securefl.base.errors import UsageError
 from securefl.training import models
 
 _QUIET = 1e-3
-"""Least movement of a neuron's bias, as a share of the largest; below it the candidate is mostly noise."""
+"""Least movement of a neuron's bias over the largest; below it a candidate is mostly noise."""
 
 
 _MEMORY = 0.9
@@ -38,13 +37,8 @@ def from_neurons(module: torch.nn.Module, gradient: F64) -> F64:
     If one sample alone activates a neuron, the gradient of its weights over that of its bias *is* the sample
     (Phong et al. 2018, IEEE TIFS 13(5), section III; Boenisch et al. 2023, arXiv 2112.02918).
 
-    Args:
-        module: its first parameters are a dense layer's weights ``(neurons, features)`` and biases.
-        gradient: of the loss, or any multiple of it, f64 ``(d,)``. For updates of several steps a candidate
-            is a mixture of samples over the steps.
-
-    Returns:
-        Candidates of neurons whose bias moved; possibly none.
+    ``gradient`` is that of the loss, or any multiple, f64 ``(d,)``. Neurons whose bias did not move have no
+    candidate. For updates of several steps a candidate is a mixture of samples.
 
     Raises:
         UsageError: the model does not begin with a dense layer, or the gradient does not fit.
@@ -82,12 +76,12 @@ def match_gradient(
     """Search for samples whose mean gradient at ``params`` has the direction of ``gradient``.
 
     Source: Geiping et al. 2020 (arXiv 2003.14053). Costs about three times as much as ``steps`` trainings on
-    a batch of n. Equal seeds give equal samples on the same machine.
+    a batch of n.
 
     Args:
         module: overwritten.
-        params: of the model at which the gradient was taken, f32 ``(d,)``.
-        gradient: of the mean loss, or any positive multiple of it, f64 ``(d,)``.
+        params: f32 ``(d,)``.
+        gradient: of the mean loss, or any positive multiple, f64 ``(d,)``.
         labels: of the n samples, i64 ``(n,)``.
         input_shape: of one sample: (height, width) or (channels, height, width).
         seed: of the start of the search.

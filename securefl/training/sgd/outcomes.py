@@ -9,7 +9,7 @@ from securefl.base.errors import SecureflError
 
 
 class TrainingDivergedError(SecureflError):
-    """Local training that ended in parameters that are not finite; no part of it may be sent."""
+    """Parameters that are not finite after local training; no part of them may be sent."""
 
 
 class GradientNotFiniteError(SecureflError):
@@ -32,4 +32,4 @@ class Evaluation:
     accuracy: float
     loss: float
     backdoor_success: float | None = None
-    """Share of patched test samples of other classes that the model assigns to the target class, or None."""
+    """Share of patched test samples of other classes with the target class as result, or None."""

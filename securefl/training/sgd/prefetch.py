@@ -16,9 +16,9 @@ def ahead(
 ) -> Iterator[tuple[ItemT, ResultT]]:
     """Yield each of ``items`` with the result of ``work``, in order.
 
-    With one thread all work happens on demand in the caller's thread. With more, each is limited to one torch
-    thread, and at most ``threads + 1`` results are in progress or waiting, so memory is bounded. An exception
-    of ``work`` is raised here and cancels the remaining work, as does an early end of the iteration.
+    With one thread all work happens on demand in the caller's thread. With more, each has one torch thread,
+    and at most ``threads + 1`` results are in progress or waiting. An exception of ``work`` or an early end
+    of the iteration cancels the remaining work.
     """
     if threads == 1:
         for item in items:

@@ -14,17 +14,17 @@ from securefl.training.sgd.outcomes import GradientNotFiniteError
 from securefl.training.sgd.trainer import LocalTrainer
 
 PIECE = 512
-"""Samples per pass of a gradient on all samples: fits into memory even with large images."""
+"""Samples per pass, which fit into memory even as large images."""
 
 
 class ServerGradient:
     """Gradients of the server's own data, for a rule that needs them.
 
-    Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
-    without replacement, or on all if there are fewer (SHARE, algorithm 2), without weight decay. The
-    inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
-    algorithm 3, line 5). FLTrust gets minus the update of local training on all samples, with the parties'
-    configuration and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
+    Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn without
+    replacement (SHARE, algorithm 2), without weight decay. The inner-product rule gets the gradient of the
+    mean loss on all samples, once a round (Xiang et al. 2023, algorithm 3, line 5). FLTrust gets minus the
+    update of local training on all samples, with the parties' configuration and once a round (Cao et al.
+    2021, algorithm 2), neither clipped nor weighted.
 
     Args:
         module: each call overwrites it; others may use it in turn.

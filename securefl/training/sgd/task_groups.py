@@ -22,7 +22,7 @@ _SEEDS_APART = 1_000_003
 def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shard, seed: int) -> F32:
     """Return the parameters before the first round, f32 ``(k d,)``: ``module``'s, then k - 1 further draws.
 
-    If all models began alike, every party would choose the first.
+    Parties would choose the first of equal models.
     """
     others = (
         models.model_of(
@@ -36,7 +36,7 @@ def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shar
 class Chooser:
     """Choice of the model with the least loss on one party's data; each call overwrites ``module``.
 
-    ``shard`` is unpoisoned: a party that poisons its training chooses like its honest mates.
+    ``shard`` is unpoisoned: a poisoning party chooses like its honest mates.
     """
 
     def __init__(self, module: torch.nn.Module, shard: data.Shard, device: torch.device) -> None:
@@ -52,12 +52,8 @@ class Chooser:
 class GroupEvaluator:
     """Tests of k models on the test set, or on its rotations if these are the tasks.
 
-    Args:
-        module: each call overwrites it.
-        shard: test samples.
-        device: of ``module``.
-        groups: number of models, and the tasks.
-        trigger: of a backdoor, as for :class:`securefl.training.sgd.evaluation.Evaluator`.
+    Arguments as for :class:`securefl.training.sgd.evaluation.Evaluator`; ``groups`` has the number of models
+    and the tasks.
     """
 
     def __init__(

@@ -47,21 +47,17 @@ class LocalTrainer:
 
         Each epoch visits every sample once, in a fresh order. Batches have at most ``config.batch_size``
         samples, or ``config.batch_fraction`` of them, and their sizes differ by at most one. With
-        ``config.steps`` there are at most that many batches in total. Momentum starts at zero. On the CPU
-        equal arguments give equal bits (same torch, same number of threads).
-
-        Args:
-            params: f32 ``(d,)``.
-            entropy: of this update.
-            samples: number of the shard's first samples to use; None for all of them.
+        ``config.steps`` there are at most that many batches in total. Momentum starts at zero. ``samples``
+        limits the shard to its first ones. On the CPU equal arguments give equal bits (same torch, same
+        number of threads).
 
         Raises:
             TrainingDivergedError: the result is not finite.
             UsageError: ``params`` has the wrong dtype or length.
         """
         models.load_vector(self._module, params)
-        # The order of samples need not be secret, so torch's generator may draw it. The party's own entropy
-        # seeds it: no two rounds share an order.
+        # The order need not be secret, so torch's generator may draw it; the party's entropy gives each round
+        # its own.
         seed = int.from_bytes(entropy.draw(8), "big")
         with models.seed_torch(seed, self._device):
             self._descend(torch.Generator().manual_seed(seed), samples)
@@ -97,8 +93,7 @@ class LocalTrainer:
 
     def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
         """Yield the batches of all epochs, as indices into the shard."""
-        # Batches of almost equal size: a last batch of one or two samples would take a full step in a
-        # direction that is mostly noise.
+        # Of almost equal size: the step of a last batch of one or two samples would be mostly noise.
         batches = math.ceil(samples / clustering.batch_size_of(self._config, samples))
         for _ in range(self._config.epochs):
             permutation = torch.randperm(samples, generator=order).to(self._device)

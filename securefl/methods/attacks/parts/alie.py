@@ -59,12 +59,9 @@ def alie(known: F64, z: float) -> F64:
 def alie_quantile(parties: int, attackers: int) -> Fraction:
     """Return the level of ALIE's z in the normal law: (n - q - s) / (n - q), s = floor(n/2) + 1 - q.
 
-    At most 1/2: too few attackers, which need honest parties on both sides of the mean, so no z > 0 hides. At
-    least 1: the attackers are a majority by themselves, and any z works.
+    ``parties`` n includes the ``attackers`` q.
 
-    Args:
-        parties: n, attackers included.
-        attackers: q.
+    At most 1/2: too few attackers, so no z > 0 hides. At least 1: a majority of attackers, so any z works.
 
     Source: Baruch, Baruch and Goldberg 2019 (arXiv 1902.06156), algorithm 3.
     """
@@ -76,8 +73,8 @@ def alie_z(parties: int, attackers: int) -> float:
     """Return the largest z with which mean - z std still has a majority on its side, on average.
 
     s = floor(n / 2) + 1 - q honest parties must lie further out than the attackers, so z is the normal
-    quantile at :func:`alie_quantile`. For n = 50 and q = 24: s = 2, the quantile at 24 / 26, z = 1.43. It is
-    for a server that sees every update, not for clusters.
+    quantile at :func:`alie_quantile`. For n = 50 and q = 24: s = 2, z = 1.43. It is for a server that sees
+    every update, not for clusters.
 
     Raises:
         UsageError: there is no such z > 0; loading rejects the scenario first.

@@ -52,14 +52,8 @@ class Backdoor(scenario.DataAttack, tag="backdoor", frozen=True, kw_only=True):
 def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -> tuple[Inputs, I64]:
     """Return samples and labels with round(``fraction`` n) of the samples patched and labelled ``target``.
 
-    These are samples of any class, evenly spaced in the party's order.
-
-    Args:
-        x: f32 (n, ..., height, width).
-        y: i64 (n,).
-        target: class that the patch triggers.
-        fraction: in (0, 1].
-        size: of the patch, in pixels.
+    They are samples of any class, evenly spaced in the party's order: ``x`` f32 (n, ..., height, width),
+    ``y`` i64 (n,).
 
     Source: Gu, Dolan-Gavitt and Garg 2017 (arXiv 1708.06733); in federated learning Bagdasaryan et al. 2020
     (arXiv 1807.00459).
@@ -79,12 +73,10 @@ def poison_samples(x: Inputs, y: I64, target: int, fraction: float, size: int) -
 def add_patch(x: Inputs, size: int) -> Inputs:
     """Return the images with a square of the largest value in ``x`` in the bottom right corner.
 
-    Args:
-        x: f32 (n, ..., height, width); the patch covers all channels.
-        size: of the square, in pixels.
+    ``x`` is f32 (n, ..., height, width), ``size`` in pixels; the patch covers all channels.
 
     Raises:
-        UsageError: samples that are not images, or smaller than the patch; scenarios are checked earlier.
+        UsageError: samples that are not images, or smaller than the patch.
     """
     if x.ndim < 3 or min(x.shape[-2:]) < size:
         raise UsageError(
@@ -99,8 +91,7 @@ def add_patch(x: Inputs, size: int) -> Inputs:
 def trigger_samples(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:
     """Return the samples that are not of class ``target``, patched and labelled ``target``.
 
-    The share of them that a model labels so, 0 to 1, is the backdoor's success rate. Without an attack it is
-    about the rate at which an honest model mistakes samples for ``target``.
+    The share of them that a model labels so, 0 to 1, is the backdoor's success rate.
     """
     others = y != target
     return add_patch(x, size)[others], np.full_like(y[others], target)

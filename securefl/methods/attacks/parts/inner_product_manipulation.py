@@ -32,7 +32,7 @@ def inner_product_manipulation(known: F64, epsilon: float) -> F64:
     """Return -``epsilon`` times the mean of the known updates, ``epsilon`` > 0; every attacker sends it.
 
     The product of the mean of all updates with the honest direction is negative for ``epsilon`` > (n - q) /
-    q. Distance-based rules accept smaller values, which stay close to the honest updates.
+    q. Distance-based rules accept smaller values.
 
     Knows: all honest updates in the source; in the coalition's form, those of its members as an estimate.
     Source: Xie, Koyejo and Gupta 2020 (arXiv 1903.03936), "Fall of empires".

@@ -19,7 +19,7 @@ class LabelFlip(scenario.DataAttack, tag="label-flip", frozen=True, kw_only=True
 
 
 def flip_labels(y: I64, classes: int) -> I64:
-    """Return the labels with class y as ``classes - 1 - y``: i64 (n,) to i64 (n,), both in [0, classes).
+    """Return the labels with class y as ``classes - 1 - y``, i64 (n,).
 
     Source: Fang et al. 2020 (arXiv 1911.11815).
     """

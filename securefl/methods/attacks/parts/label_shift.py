@@ -32,7 +32,7 @@ class LabelShift(scenario.DataAttack, tag="label-shift", frozen=True, kw_only=Tr
 
 
 def shift_labels(y: I64, classes: int, shift: int) -> I64:
-    """Return the labels with class y as (y + ``shift``) mod ``classes``: i64 (n,) to i64 (n,).
+    """Return the labels with class y as (y + ``shift``) mod ``classes``, i64 (n,).
 
     Source: a common variant of label flipping without its fixed points. Portnoy et al. (2022, section 3.1.3)
     use the same name for y to 9 - y.

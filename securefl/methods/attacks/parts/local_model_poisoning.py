@@ -1,7 +1,6 @@
 """Local model poisoning (Fang, Cao, Jia and Gong 2020, arXiv 1911.11815).
 
-The paper crafts local *models*. Here the same is applied to updates, which moves the origin to the common
-global model.
+The paper crafts local *models*, which are updates from another origin.
 """
 
 import math
@@ -64,8 +63,7 @@ def against_trimmed_mean(known: F64, entropy: Entropy) -> F64:
     known maximum and :data:`STRETCH` times it (a negative maximum is divided instead); for s > 0 likewise
     below the minimum. For s = 0 it is the mean. Every attacker draws separately.
 
-    Knows: all honest updates.
-    Source: section 3.3, full knowledge.
+    Knows: all honest updates (section 3.3, full knowledge).
     """
     mean, low, high = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
     above = np.where(high > 0, high * STRETCH, high / STRETCH)
@@ -78,8 +76,7 @@ def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
 
     Mean and deviation are those of the known rows as a population, and replace the unknown extremes.
 
-    Knows: the trained updates of its own coalition.
-    Source: section 3.3, partial knowledge.
+    Knows: the trained updates of its own coalition (section 3.3, partial knowledge).
     """
     mean, std = known.mean(axis=0), known.std(axis=0)
     return _draw_beyond(mean, (mean - 4 * std, mean - 3 * std), (mean + 3 * std, mean + 4 * std), entropy)
@@ -95,11 +92,10 @@ def against_krum(known: F64, attackers: int) -> F64:
 
     Args:
         known: all honest updates, at least 3.
-        attackers: q >= 1, also the number that Krum is assumed to tolerate. For k <= q + 1, beyond Krum's
-            guarantee, the copies are each other's neighbours and any lambda wins; then the first one is used.
+        attackers: q >= 1, also the number that Krum is assumed to tolerate. For k <= q + 1 any lambda wins;
+            then the first one is used.
 
-    Knows: all honest updates and the rule.
-    Source: section 3.2, full knowledge.
+    Knows: all honest updates and the rule (section 3.2, full knowledge).
     """
     return _lambda(known, attackers)[0] * -_signs(known, attackers)
 
@@ -107,15 +103,10 @@ def against_krum(known: F64, attackers: int) -> F64:
 def against_krum_by_estimate(known: F64, attackers: int) -> F64:
     """Return an update as :func:`against_krum` does, from the coalition's own trained updates.
 
-    Copies of all attackers would win against so few rows with any lambda. So one copy is tried first, and
-    further copies are added while none is chosen, as in the source.
+    Copies of all attackers would win against so few rows with any lambda. So copies are added while none is
+    chosen, from one to ``attackers`` >= 1, as in the source. ``known`` has at least 3 rows.
 
-    Args:
-        known: the coalition's trained updates, at least 3 rows.
-        attackers: q >= 1.
-
-    Knows: the trained updates of its own coalition, and the rule.
-    Source: section 3.2, partial knowledge.
+    Knows: the trained updates of its own coalition, and the rule (section 3.2, partial knowledge).
     """
     most = min(attackers, len(known) - 2)
     copies = 1

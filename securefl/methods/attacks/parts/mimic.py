@@ -24,12 +24,11 @@ class Mimic(scenario.InformedAttack, tag="mimic", frozen=True, kw_only=True):
 def mimic(known: F64) -> F64:
     """Return the known update x_i with the largest |z . x_i|, so that its party's data count more.
 
-    Direction z is that of the largest variance (the first eigenvector of the covariance). The first row wins
-    ties.
+    z is the direction of the largest variance. The first row wins ties.
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
-    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and
-    then copy one party for good. Here z is exact for one round, so the choice may change from round to round.
+    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds; here
+    z and the choice are of one round.
     """
     centred = known - known.mean(axis=0)
     # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.

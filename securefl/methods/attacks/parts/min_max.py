@@ -36,8 +36,7 @@ def min_max(known: F64, direction: Direction) -> F64:
     max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that holds at 0, so gamma is the
     smallest of their larger roots.
 
-    Knows: all honest updates in the source's strongest form; in the coalition's form those of its members
-    (the source's second adversary).
+    Knows: all honest updates, or those of its coalition (the source's first and second adversary).
     Source: Shejwalkar and Houmansadr 2021 (NDSS), Min-Max, agnostic to the rule.
     """
     mean, offsets = centre_rows(known)
@@ -54,10 +53,7 @@ def min_max(known: F64, direction: Direction) -> F64:
 
 
 def squared_between(rows: F64) -> F64:
-    """Return ||x_i - x_j||^2, f64 ``(k, k)``, from one Gram matrix.
-
-    Rules round the rows for the same bits on all machines; an attack needs no such bits.
-    """
+    """Return ||x_i - x_j||^2, f64 ``(k, k)``, from one Gram matrix, without the rules' rounding of rows."""
     products = rows @ rows.T
     norms = np.diagonal(products)
     squared: F64 = norms[:, np.newaxis] + norms - 2.0 * products

@@ -24,10 +24,9 @@ class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw
 def model_negation(params: F32) -> F64:
     """Return -2 theta for the round's global parameters theta, f32 ``(d,)``.
 
-    The source's attacker sends the model -theta, which as an update is -theta - theta. It pulls the model
-    towards zero.
+    The source's attacker sends the model -theta: as an update -theta - theta.
 
-    Knows: the global model, as every party does.
+    Knows: the global model.
     Source: Portnoy, Tirosh and Hendler 2022 ("Towards federated learning with Byzantine-robust client
     weighting"), section 3.1.3, after Blanchard et al. 2017.
     """

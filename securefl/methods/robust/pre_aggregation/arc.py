@@ -10,7 +10,7 @@ from securefl.methods.robust.pre_aggregation.norm_clipping import clip_rows
 
 
 class AdaptiveClipping(scenario.PreAggregation, tag="arc", frozen=True, kw_only=True):
-    """Clipping of the longest cluster means to the length of the longest of the others (ARC).
+    """Clipping of the longest cluster means to the norm of the longest of the others (ARC).
 
     The floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, are clipped to the norm of the next one.
 
@@ -36,8 +36,8 @@ def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Clip the k = floor(2 (f / c) (c - f)) longest rows, f = ``byzantine``, to the length of the next one.
 
     For f < c / 2 these are at least f rows, so no Byzantine row stays longer than the longest honest one.
-    Without an attack the direction of every row and the length of most rows stay unchanged. Unlike a fixed
-    radius, this one follows the lengths of the updates during training.
+    Without an attack most rows stay unchanged. Unlike a fixed radius, this one follows the lengths of the
+    updates.
 
     Breakdown point: that of the rule.
     Cost: two passes, O(c d) time and memory.

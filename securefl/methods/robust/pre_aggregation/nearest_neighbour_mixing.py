@@ -44,13 +44,11 @@ class NearestNeighbourMixing(
 def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     """Replace each row by the weighted mean of its c - ``byzantine`` nearest rows, itself included.
 
-    Nearest rows are counted without weights. Rows equally far at the cut share the remaining places evenly,
-    so the order of the clusters does not matter. Weights and survivors stay; ``noise_std`` is that of the
-    noisiest mixture.
+    Nearest rows are counted without weights. Rows equally far at the cut share the remaining places evenly.
+    Weights and survivors stay; ``noise_std`` is that of the noisiest mixture.
 
     Breakdown point: ``byzantine`` rows, and at most that of the rule. The neighbourhood of an honest row then
-    lies within the honest diameter. So honest rows move closer together, and any robust rule has an error of
-    the optimal order.
+    lies within the honest diameter, and any robust rule has an error of the optimal order.
     Cost: one Gram matrix and one product (c, c) x (c, d), O(c^2 d) time; O(c d + c^2) memory.
     Source: Allouah et al. 2023, "Fixing by mixing: a recipe for optimal Byzantine ML under heterogeneity"
     (arXiv 2302.01772), algorithm 2.
@@ -82,9 +80,9 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
 
 
 def _places(squared: F64, keep: int) -> tuple[Kept, Kept, F64]:
-    """Return, by row, the rows among its ``keep`` nearest, the rows that share places, and their shares.
+    """Return, by row, its ``keep`` nearest rows, rows that share places, and their shares, f64 ``(c, 1)``.
 
-    Rows at the cut that fill their places exactly do not share. The shares are f64 ``(c, 1)``.
+    Rows at the cut that fill their places exactly do not share.
     """
     cut = np.sort(squared, axis=1)[:, keep - 1 : keep]
     near, at_cut = squared < cut, squared == cut

@@ -34,9 +34,7 @@ class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw
 def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
     """Return ``x_i min(1, radius / ||x_i||)`` for all rows; ``noise_std`` stays as an upper bound.
 
-    This bounds the effect of a row on a rule, but not which rows the rule follows.
-
-    Breakdown point: that of the rule.
+    Breakdown point: that of the rule. Only the effect of a row is bounded.
     Cost: two passes, O(c d) time and memory (no memory if no row is clipped).
     Source: Sun et al. 2019, "Can you really backdoor federated learning?" (arXiv 1911.07963), section 4.
 

@@ -40,7 +40,7 @@ def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Select theta = c - 2 ``byzantine`` rows by Krum, then average, in each coordinate, near their median.
 
     Selection: theta times the row that Krum prefers among the remaining n rows, with max(1, n - byzantine -
-    2) neighbours (the source leaves open the last picks). Ties as in
+    2) neighbours (the last picks are not in the source). Ties as in
     :func:`securefl.methods.robust.rules.krum.krum`. Averaging:
     :func:`securefl.methods.robust.rules.mean_around_median.mean_around_median` of theta - 2 ``byzantine``
     selected values. Weights do not affect either choice. ``kept``: selected clusters of which at least half
@@ -48,8 +48,7 @@ def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
 
     Breakdown point: ``byzantine`` rows, given c >= 4 * byzantine + 3, which are fewer than half of the
     selected. Then each coordinate is within the width of the honest range from that range. Krum only bounds
-    the distance, which may hide a large error in one coordinate. Far beyond ``byzantine``, unboundedly large
-    rows must first be forced into the selection.
+    the distance, which may hide a large error in one coordinate.
     Cost: one Gram matrix and one sort of theta values a coordinate, O(c^2 d) time, O(c^3 log c) for the
     selection; O(c d + c^2) memory.
     Source: El Mhamdi, Guerraoui, Rouault 2018, "The hidden vulnerability of distributed learning in

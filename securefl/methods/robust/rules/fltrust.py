@@ -36,12 +36,11 @@ def fltrust(stack: ClusterMeans) -> AggregationResult:
 
         sum_i s_i ||u|| x_i / ||x_i||  /  sum_i s_i,
 
-    or zero if no row has s_i > 0. u is minus the stack's server gradient; pass minus the update of the
-    server's own local training for the length of a party's update. Weights have no effect. ``kept``: clusters
-    with s_i > 0.
+    or zero if no row has s_i > 0. u is minus the stack's server gradient, for which the server passes minus
+    its own update. Weights have no effect. ``kept``: clusters with s_i > 0.
 
-    Breakdown point: none by number. With any number of Byzantine clusters, the result is no longer than u and
-    at no obtuse angle to it. Its quality then depends only on the server's data.
+    Breakdown point: none by number. The result is no longer than u and at no obtuse angle to it; its quality
+    depends on the server's data.
     Cost: a few passes, O(c d) time; O(c + d) memory.
     Source: Cao, Fang, Liu, Gong 2021, "FLTrust: Byzantine-robust federated learning via trust bootstrapping"
     (arXiv 2012.13995), algorithm 2.

@@ -28,8 +28,7 @@ class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True
 
     Source: Xiang et al. 2023, algorithm 3. Scores below the mean of the highest ceil(``gamma`` c) become 0;
     the others are credited to every survivor of the cluster, undivided. The rule averages the ceil(``gamma``
-    c) clusters whose members have the most credit, even if all are bad. A party that is often absent earns
-    less.
+    c) clusters whose members have the most credit, even if all are bad.
 
     Ties go to the higher score in the round, then to the first in lexicographic order of the means. A
     negative threshold punishes the better clusters. ``all-scores`` has no threshold, and admits fewer
@@ -108,10 +107,9 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     frequent: they go to the higher score in this round, then to the first row in lexicographic order.
     ``kept``: the selected clusters.
 
-    Breakdown point: 0. A row that is long enough along descent has the highest score, puts all others below
-    the threshold and is selected at full length; so bound lengths first (Xiang et al. test the norm). A
-    weaker guarantee: no other cluster is selected while, in every round, all products of honest clusters are
-    positive and above those of all others, and k is at most their number.
+    Breakdown point: 0. A long row along descent puts all others below the threshold and is selected at full
+    length; so bound lengths first (Xiang et al. test the norm). No other cluster is selected while honest
+    clusters always have the highest products, all positive, and are at least k.
     Cost: two passes, O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves
@@ -131,9 +129,8 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
 def trust_gains(stack: ClusterMeans, rule: InnerProduct) -> F64:
     """Return each cluster's addition to its members' trust in this round, f64 ``(c,)`` (lines 6 to 12).
 
-    With ``credit`` = "all-scores" it is every score unchanged. A threshold discards how far scores are below
-    it. That costs little for clusters of 1, but separates members of larger clusters worse
-    (tests/unit/round/test_trust.py).
+    With ``credit`` = "all-scores" it is every score unchanged. A threshold separates members of larger
+    clusters worse (tests/unit/round/test_trust.py).
 
     Raises:
         UsageError: the stack has no server gradient.
@@ -173,8 +170,7 @@ def products(stack: ClusterMeans, rule: InnerProduct) -> F64:
 def above_mean(scores: F64, gamma: float) -> F64:
     """Return the scores, with 0 for those below the mean of the ceil(gamma c) highest (lines 10 to 12).
 
-    As printed, even if that mean is negative: then a cluster with a score between the mean and 0 loses by it,
-    and a cluster with a lower score does not.
+    As printed, even if that mean is negative: then scores between it and 0 stay, and lower ones become 0.
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
     # Rounding may put the mean of equal numbers above all of them.

@@ -37,15 +37,13 @@ class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
 def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Return the row with the smallest sum of squared distances to its c - ``byzantine`` - 2 nearest others.
 
-    Weights have no effect. Ties are typical for c = byzantine + 3 (two nearest neighbours score the same).
-    They go to the first row in lexicographic order, so the order of the clusters does not matter. ``kept``:
-    the chosen cluster only.
+    Weights have no effect. Ties, typical for c = byzantine + 3, go to the first row in lexicographic order.
+    ``kept``: the chosen cluster only.
 
-    Hazard: the result *is* one cluster's mean, so publishing it publishes one opened sum.
+    Hazard: publishing the result publishes one cluster's opened sum.
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. The chosen row is then within sqrt(c -
     byzantine - 2) honest diameters of an honest one. Unboundedly large rows win from min(c - byzantine - 1,
-    max(byzantine + 2, ceil(c / 2))) on. Either they fill each other's neighbourhoods, or honest
-    neighbourhoods contain as many of them as theirs contain honest rows.
+    max(byzantine + 2, ceil(c / 2))) on.
     Cost: one Gram matrix, O(c^2 d) time; O(c^2) memory.
     Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
     section 4 and proposition 4.2.

@@ -41,9 +41,9 @@ class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_
 def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Return, by coordinate, the weighted mean of the c - ``byzantine`` values nearest to the median.
 
-    The median and the nearest values are counted without weights, one vote per cluster. Values equally far at
-    the cut share the remaining places evenly, so neither the order of the clusters nor the sign of the values
-    matters. ``kept``: clusters of which at least half of the coordinates are among the nearest.
+    The median and the nearest values are counted without weights. Values equally far at the cut share the
+    remaining places evenly. ``kept``: clusters of which at least half of the coordinates are among the
+    nearest.
 
     Breakdown point: ``byzantine`` clusters. The median then lies in the range of the other clusters, and the
     averaged values within the width of that range from it. With one more cluster, one of its values is
@@ -98,7 +98,7 @@ def mean_of_nearest(rows: F64, weights: F64, keep: int) -> tuple[F64, I64]:
 def _radius(block: distances.Block, median: F64, keep: int) -> F64:
     """Return the distance of the ``keep``-th nearest value: the nearest ones are adjacent in the ranking.
 
-    Overwrites ``block.ranked`` and ``block.scratch``: fresh memory would cost more.
+    Overwrites ``block.ranked`` and ``block.scratch``.
     """
     left_out = len(block.ranked) - keep
     below = np.subtract(median, block.ranked[: left_out + 1], out=block.scratch[: left_out + 1])

@@ -13,8 +13,8 @@ from securefl.methods.robust import distances
 WEIGHT_UNITS = 1 << 32
 """Resolution of weights, as integers in units of the largest weight / 2^32.
 
-Sums are then exact in float64 for up to 2^20 clusters. Rounding changes at most 2 units a cluster; such a
-difference does not decide which weight is half.
+Sums are then exact in float64 for up to 2^20 clusters. A difference of 2 units a cluster is rounding, and
+does not decide which weight is half.
 """
 
 Ranks = npt.NDArray[np.intp]
@@ -103,7 +103,7 @@ class _Middle:
             doubtful |= (other != rank) & (self._remove_tags(value(other)) == self._remove_tags(lower))
         (at,) = np.nonzero(doubtful)
         if at.size:
-            # Not block.rows[:, at], which would be in column order.
+            # block.rows[:, at] would be in column order
             lower[at], upper[at] = self._check_guess(block.rows.take(at, axis=1), lower[at])
         return lower, upper
 

@@ -48,7 +48,7 @@ def minimum_diameter(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     """Return the weighted mean of the c - ``byzantine`` rows whose largest mutual distance is smallest.
 
     Weights do not affect the choice. Of several sets with one diameter the first in lexicographic order of
-    the rows is taken, so the order of the clusters does not matter. ``kept``: the chosen clusters.
+    the rows is taken. ``kept``: the chosen clusters.
 
     Breakdown point: ``byzantine`` rows, given c >= 2 * byzantine + 1: the chosen rows contain an honest one
     and lie within the honest diameter of it. With one more, a Byzantine row is chosen at any distance.

@@ -45,8 +45,7 @@ def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> 
 
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. A chosen Byzantine row has then displaced
     an honest one with a larger score. So each chosen row lies within sqrt(c - byzantine - 2) honest diameters
-    of an honest one. Unboundedly large rows win if they win against Krum, and from c - keep + 1 on, since
-    then a place is left for them.
+    of an honest one. Unboundedly large rows win if they win against Krum, and from c - keep + 1 on.
     Cost: one Gram matrix and one pass, O(c^2 d) time; O(c^2 + d) memory.
     Source: Blanchard et al. 2017, section 5 ("Multi-Krum").
 

@@ -40,9 +40,9 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     since all vote.
 
     Breakdown point: no coordinate ever exceeds ``step``. If clusters with more than half of the weight agree
-    on a direction, the others, floor((c - 1) / 2) of equal weight, cannot change it. If noise or different
-    data divide the honest clusters, few Byzantine ones suffice. The source proves convergence against fewer
-    than half that negate their signs, for noise that is unimodal and symmetric in each coordinate.
+    on a direction, the others, floor((c - 1) / 2) of equal weight, cannot change it. If the honest clusters
+    disagree, few Byzantine ones suffice. The source proves convergence against fewer than half that negate
+    their signs, for noise that is unimodal and symmetric in each coordinate.
     Cost: O(c d) time, O(d) memory.
     Source: Bernstein, Zhao, Azizzadenesheli, Anandkumar 2019, "signSGD with majority vote is communication
     efficient and fault tolerant" (arXiv 1810.05291), algorithm 1 without momentum, theorem 2; with weights.

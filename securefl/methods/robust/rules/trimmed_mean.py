@@ -40,7 +40,7 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
         """Return the number of ``values`` values trimmed at each end, if all have the same weight."""
         if isinstance(self.trim, int):
             return self.trim
-        # The margin absorbs rounding: 0.07 * 100 is 7.000000000000001, 0.29 * 100 is 28.999999999999996.
+        # 0.07 * 100 is 7.000000000000001, 0.29 * 100 is 28.999999999999996.
         return math.floor((self.beta or 0.0) * values + 1e-9)
 
     @property
@@ -68,9 +68,8 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
     """Return, by coordinate, the weighted mean without the ``trim`` smallest and ``trim`` largest values.
 
     Trimming counts clusters without their weights. Equal values at the cut share the remaining places evenly
-    (their weights are multiplied by places / equal values), so the order of the clusters does not matter.
-    ``kept``: clusters with at least half of their fair share of coordinates, (c - 2 trim) / c of all, within
-    the range of the values that remain.
+    (weights times places / equal values). ``kept``: clusters with at least half of their fair share of
+    coordinates, (c - 2 trim) / c of all, within the range of the values that remain.
 
     Breakdown point: ``trim`` clusters cannot move a coordinate out of the range of the others.
     Cost: one sort of c values a coordinate and a few passes. O(d) memory.

@@ -75,14 +75,14 @@ literally has the scale "sum", with which the published thresholds accept -10x u
 def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult:
     """Return the sum of the clusters whose score is at least -eta eps, scaled as in FedAvg.
 
-    The result is sum_(accepted) w_j x_j over the weight of all clusters, as in Algorithm 2, or over that of
-    the accepted (``divide_by``); zero if none is accepted. The accepted means keep their own length.
+    That is sum_(accepted) w_j x_j over the weight of all clusters, as in Algorithm 2, or of the accepted
+    (``divide_by``); zero if none is accepted. For any ``scale`` the accepted means keep their own length.
     ``kept``: the accepted clusters.
 
     The threshold eps is compared with -<gradient, g>, so it has a scale. With "sum" and "mean" a harmful
-    update passes once the model is so good that its inner product is below eps. With "normalised" the
-    direction decides; but for eps > 0 every direction passes once ||gradient||^2 (1 + rho / eta) <= eps. At
-    eps = 0, the default, a cluster is accepted if the cosine between it and descent is at least rho / eta.
+    update passes once its inner product is below eps. With "normalised" the direction decides; but for eps >
+    0 every direction passes once ||gradient||^2 (1 + rho / eta) <= eps. At eps = 0, the default, a cluster is
+    accepted if the cosine between it and descent is at least rho / eta.
 
     Breakdown point: none by number for "sum" and "mean" with rho > 0, which reject every vector longer than
     (||gradient|| + sqrt(||gradient||^2 + 4 rho eps / eta)) eta / (2 rho). 0 for "normalised": an accepted

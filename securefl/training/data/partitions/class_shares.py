@@ -18,9 +18,9 @@ class ClassShares(scenario.Partition, tag="class-shares", frozen=True, kw_only=T
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         """Cut each class in proportion to uniform draws; cut all pieces end to end into equal parts.
 
-        The pieces are ordered by party and within a party by class, so that the last cut moves whole classes
-        from one party to the next: few parties hold all classes. The paper's parts have ceil(n / parties)
-        samples and the last ones the remainder, which may be empty. Here sizes differ by at most one.
+        Pieces are ordered by party, then class, so that the last cut moves whole classes to the next party.
+        The paper's parts have ceil(n / parties) samples, and the last may be empty; here sizes differ by at
+        most one.
         """
         pieces: list[list[I64]] = [[] for _ in range(parties)]
         for label in np.unique(labels):

@@ -18,7 +18,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
         """Give each party ``labels`` classes and each class about equally many holders; split classes evenly.
 
-        Classes without holders (``parties * labels`` below the number of classes) stay unused.
+        Classes without holders stay unused.
         """
         classes = np.unique(labels)
         if self.labels > len(classes):
@@ -30,7 +30,7 @@ class LabelsPerParty(scenario.Partition, tag="labels", frozen=True, kw_only=True
         holders: list[list[int]] = [[] for _ in classes]
         taken = np.zeros(len(classes), dtype=np.int64)
         for party in range(parties):
-            # Fewest holders first, ties at random: holders per class then differ by at most one.
+            # With the fewest holders first, holders per class differ by at most one.
             for column in np.lexsort((rng.random(len(classes)), taken))[: self.labels]:
                 holders[column].append(party)
                 taken[column] += 1

@@ -11,7 +11,7 @@ _STEMS = {"train": ("train",), "test": ("t10k", "test"), "all": ()}
 
 
 class IdxFolder(SampleSource):
-    """Pictures u8 ``(n, 1, height, width)``, and labels. A party's folder needs no test half."""
+    """Pictures u8 ``(n, 1, height, width)``, and labels. A party needs no test half."""
 
     divided = True
 

@@ -10,7 +10,7 @@ from securefl.training.data.source import Half, Labelled, SampleSource
 
 
 class NpzFile(SampleSource):
-    """One archive. A party's archive needs no test half, the server's no training half."""
+    """One archive. A party needs no test half, the server no training half."""
 
     divided = True
 

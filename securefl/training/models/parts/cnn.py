@@ -28,7 +28,7 @@ class Cnn(scenario.Model, tag="cnn", frozen=True, kw_only=True):
             )
         colours, height, width = check_image(input_shape, "cnn", 4)
         first, second = self.channels
-        # Padding 2 keeps height and width, so two poolings leave a quarter, even of 8x8 digits.
+        # Padding 2 keeps the size, so two poolings leave a quarter, even of 8x8 digits.
         pixels = (height // 4) * (width // 4)
         return nn.Sequential(
             Images(),

@@ -28,8 +28,8 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """Build conv - activation - GroupNorm, repeated, mean pool, dense - activation - dense.
 
-        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding. With parameters of the norms
-        the network on MNIST would have 21,898 parameters, and the paper counts 21,802.
+        Xiang et al. 2023, Table 7. Convolutions have stride 1 and no padding. Without parameters of the norms
+        the network has the 21,802 parameters on MNIST that the paper counts.
         """
         from torch import nn
 

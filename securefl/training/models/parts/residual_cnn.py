@@ -24,8 +24,8 @@ class ResidualCnn(scenario.Model, tag="residual-cnn", frozen=True, kw_only=True)
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
         """Build conv3x3 - activation - GroupNorm, blocks, mean over pixels, dense - activation - dense.
 
-        The text of Xiang et al. 2023 states about its network for Colorectal only "a residual connection" and
-        33,736 parameters; the layers are those of their published code.
+        The layers are those of the code of Xiang et al. 2023, whose text states "a residual connection" and
+        33,736 parameters.
         """
         from torch import nn
 
