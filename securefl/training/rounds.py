@@ -1,4 +1,4 @@
-"""Local training round by round: on a party's own samples, or in some rounds on poisoned ones."""
+"""Local training round by round, on own or on poisoned samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from securefl.training import dpsgd, models, sgd
 from securefl.training.data import Shard
 
 DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
-"""Function from samples, labels and number of classes to other samples and labels (see ``Shard``)."""
+"""Function from samples, labels and number of classes to other samples and labels."""
 
 
 class Trainer(Protocol):
@@ -60,7 +60,7 @@ class ShardTrainer:
             self._poisoned = _trainer(module, replace(shard, x=x, y=y), config, device)
 
     def with_module(self, module: torch.nn.Module) -> ShardTrainer:
-        """Return the same training on its own module, for another thread; no samples are copied."""
+        """Return the same training on its own module, for another thread; samples are not copied."""
         twin = copy.copy(self)
         twin._honest = self._honest.with_module(module)
         twin._poisoned = self._poisoned.with_module(module)

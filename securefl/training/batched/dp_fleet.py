@@ -21,7 +21,7 @@ class DpJob(NamedTuple):
 
     portion: data.Portion
     entropy: Entropy
-    """As for :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update`."""
+    """Entropy of the update, as for :meth:`securefl.training.dpsgd.trainer.DpSgdTrainer.update`."""
     carry: F64 | None
 
 

@@ -20,7 +20,7 @@ from securefl.training.data.text import load_shakespeare
 
 
 class _IdxFiles(NamedTuple):
-    """SHA-256 of four packed files; mean and deviation of the training pixels in [0, 1]."""
+    """Digests of four packed files; mean and deviation of the training pixels in [0, 1]."""
 
     title: str
     train_images: str

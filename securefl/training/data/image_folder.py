@@ -135,7 +135,7 @@ def _reader(size: tuple[int, int] | None) -> Callable[[Path], U8]:
         SyntaxError,  # a broken PNG
         struct.error,
         zlib.error,
-        Image.DecompressionBombWarning,  # so many pixels that Pillow suspects an attack
+        Image.DecompressionBombWarning,  # suspected of an attack by Pillow
         Image.DecompressionBombError,
     )
 

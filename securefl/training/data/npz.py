@@ -135,7 +135,7 @@ def finite_f32(array: npt.NDArray[Any], where: str) -> F32:
     """Return an ``array`` of floating-point numbers as f32, all finite.
 
     Raises:
-        ConfigError: another dtype, NaN, an infinity, or a value beyond the range of f32; ``where`` names it.
+        ConfigError: another dtype, or a number that is not finite in f32; ``where`` names it.
     """
     if array.dtype.kind != "f":
         raise ConfigError(

@@ -67,7 +67,7 @@ class Shards(NamedTuple):
 
 
 def shards_of(dataset: Dataset, rows: Split, turns: Turns = NO_TURNS) -> Shards:
-    """Return all shards in memory, equal to :func:`load_shard` of the files; equal shards are stored once."""
+    """Return all shards in memory, equal to :func:`load_shard` of the files; equal ones are stored once."""
     held = {(id(own), turns.get(party, 0)): own for party, own in rows.parties.items()}
     made = {
         key: _shard(dataset, turned_samples(dataset.x_train[own], key[1]), dataset.y_train[own])

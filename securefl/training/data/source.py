@@ -1,4 +1,4 @@
-"""Users' data: a file, a folder or a function, as a whole data set or as one party's samples."""
+"""Users' data, as a whole data set or as one party's samples."""
 
 import importlib
 from dataclasses import replace
@@ -200,7 +200,7 @@ def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: 
     """Draw the test samples, the same in all runs: each class's share, by largest remainders.
 
     Raises:
-        ConfigError: no sample would be drawn, or all of a class; ``field`` names the fraction.
+        ConfigError: no sample would be drawn, or all of a class; ``field`` names it.
     """
     counts = np.bincount(labels)
     total = round(fraction * len(labels))

@@ -18,7 +18,6 @@ from securefl.training.data.server_set import server_rows
 from securefl.training.data.text import MIN_SPEECH
 
 TEST = "test"
-"""Stem of the test set's file."""
 
 SERVER_SET = "server"
 """Stem of the file with the server's own samples."""

@@ -1,4 +1,4 @@
-"""Tables from CSV and Parquet files: columns by name, each value checked against the declarations."""
+"""Tables from CSV and Parquet files, checked against the declarations."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -206,7 +206,7 @@ def _number(written: str) -> float:
     """Return the number nearest to a decimal.
 
     Raises:
-        NarrowingError: a whole number that f64 does not represent, or a number so small that it would be 0.
+        NarrowingError: a whole number that f64 does not represent, or a number that it rounds to 0.
     """
     value = float(written)
     if abs(value) >= narrowing.EXACT_INTEGERS and written.strip().lstrip("+-").isdecimal():

@@ -1,4 +1,4 @@
-"""Sums of bounded per-example gradients, of one party or many (docs/dataflow.md, step 2)."""
+"""Sums of bounded per-example gradients (docs/dataflow.md, step 2)."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def factors(bound: scenario.Normalise | scenario.ClipEach, squares: F64, errors:
 
 
 class PartyRows(NamedTuple):
-    """Rows of a block of examples that belong to one party."""
+    """Rows of one party in a block of examples."""
 
     party: int
     rows: slice
@@ -80,7 +80,7 @@ class BoundedSums:
                 self._totals[party].add_(self._carries[party], alpha=beta * float(share.sum()))
 
     def results(self) -> list[F64]:
-        """Return the updates, f64 ``(d,)`` each: directions of descent, before the learning rate."""
+        """Return the updates, f64 ``(d,)`` each: directions of descent."""
         return list(self._totals.cpu().numpy())
 
     def _dots(self, examples: Examples, spans: Sequence[PartyRows]) -> dict[int, F64]:
@@ -94,7 +94,7 @@ class BoundedSums:
         return {party: part for (party, _), part in zip(mixed, np.split(found, ends), strict=True)}
 
     def _shares(self, squares: F64, span: PartyRows, dots: F64 | None) -> F64:
-        """Return minus the factors of one party's examples over the size of its batch; 0 for a hole."""
+        """Return minus the factors of one party's examples over the batch size; 0 for a hole."""
         beta = self._dp.momentum
         squares = (1 - beta) ** 2 * squares
         largest = squares

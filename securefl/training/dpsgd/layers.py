@@ -31,7 +31,7 @@ _KNOWN: Final = (
 
 
 class _Kept(NamedTuple):
-    """Data of one pass that a layer with parameters keeps."""
+    """Data that a layer with parameters keeps of one pass."""
 
     layer: nn.Module
     inputs: torch.Tensor
@@ -72,7 +72,7 @@ class Layers:
             _forward(self._module, sample, kept)
         floats, patches = sample.numel(), 0
         for layer, inputs, outputs in kept:
-            # Outputs, results of an activation and a norm, and slopes; double precision counts twice.
+            # outputs, results of an activation and a norm, and slopes; f64 counts twice
             floats += 6 * outputs.numel()
             if isinstance(layer, nn.Linear) and inputs.dim() == 2:
                 floats += 2 * (inputs.numel() + outputs.numel())
@@ -103,7 +103,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
 
 
 def _is_known_layer(part: nn.Module) -> bool:
-    """Return True for exactly the known classes: subclasses and other ``forward``s may compute anything."""
+    """Return True for exactly the known classes: subclasses may compute anything."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     if any(hooks) or getattr(part, "inplace", False) or "forward" in vars(part):
         return False
@@ -120,7 +120,7 @@ def _is_known_layer(part: nn.Module) -> bool:
 def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tensor:
     """Return the scores of ``x`` and append the data for :func:`_block` to ``kept``.
 
-    Hooks would not work for two threads that share a module.
+    Hooks fail if two threads share a module.
     """
     match part:
         case nn.Sequential():
@@ -138,7 +138,7 @@ def _forward(part: nn.Module, x: torch.Tensor, kept: list[_Kept]) -> torch.Tenso
 
 
 def _block(layer: nn.Module, start: int, inputs: torch.Tensor, slopes: torch.Tensor) -> ExampleBlock:
-    """Return a layer's part of the gradients, from its inputs and the slopes of the loss by its outputs."""
+    """Return a layer's part of the gradients, from its inputs and slopes."""
     if isinstance(layer, nn.Linear) and inputs.dim() == 2:
         return OuterProducts(start, inputs.double(), slopes.double(), layer.bias is not None)
     sizes = [weight.numel() for weight in layer.parameters()]

@@ -38,7 +38,7 @@ class ExampleSource(Protocol):
     device: torch.device
 
     def public(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a sample (1, ...) and a label (1, ...) that depend only on the data's shapes and dtypes."""
+        """Return a sample (1, ...) and a label (1, ...) that do not depend on the data's values."""
         ...
 
     def take(self, x: I64, y: I64) -> TakenExamples:
@@ -123,7 +123,7 @@ class DatasetSource:
         return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
 
     def _template(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a public sample and label on the device of the dataset's own items."""
+        """Return a public sample and label on the dataset's device."""
         x, y = self._public
         return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 

@@ -223,7 +223,7 @@ class DpStep:
     def _place_examples(
         self, samples: torch.Tensor, labels: torch.Tensor, each: Pass
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return new tensors with the examples of a pass in their rows, and a public example in each hole."""
+        """Return new tensors with a pass's examples in their rows, and a public example in each hole."""
         x = samples.new_empty(each.rows, *samples.shape[1:])
         y = labels.new_empty(each.rows, *labels.shape[1:])
         if len(each.picks) < each.rows:
@@ -243,7 +243,7 @@ class DpStep:
         return self.way.examples(*self._place_examples(sample, label, each), present), present
 
     def _rows_of(self, sample: torch.Tensor) -> int:
-        """Return the rows of fixed passes of samples like ``sample``, (1, ...), whose values are public."""
+        """Return the rows of fixed passes of samples like ``sample``, (1, ...)."""
         each = 4 * self.way.floats_each(sample)
         return max(1, min(self.slots, models.pass_bytes(self._source.device, _CPU_FIXED_BYTES) // each))
 
@@ -267,7 +267,7 @@ def _filler(sample: torch.Tensor) -> torch.Tensor:
 
 
 def _spans(bounds: Sequence[tuple[int, int]], begun: int, present: BoolArray) -> list[PartyRows]:
-    """Return each party's rows that are present in a tensor with the examples from ``begun`` on."""
+    """Return each party's present rows in a tensor with the examples from ``begun`` on."""
     ended = begun + len(present)
     spans = [
         (party, slice(max(start, begun) - begun, min(end, ended) - begun))

@@ -1,4 +1,4 @@
-"""Local DP-SGD at one party: one step a round. The noise is added later, to integers (step 5)."""
+"""Local DP-SGD at one party: one step a round, before the noise of step 5."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DpSgdTrainer:
         self._step = self._step_of(module)
 
     def with_module(self, module: torch.nn.Module) -> DpSgdTrainer:
-        """Return the same training on its own module, for another thread; the shard is not copied."""
+        """Return the same training on its own module, for another thread; samples are not copied."""
         twin = copy.copy(self)
         twin._step = self._step_of(module)
         return twin
@@ -85,7 +85,7 @@ class DpSgdTrainer:
             return self._step.update(step.DrawnBatch(rows, rows, carry), slots)
 
     def _seed_torch(self, entropy: Entropy) -> contextlib.AbstractContextManager[None]:
-        """Seed torch's generator for models that draw from it, for example for dropout."""
+        """Seed torch's generator for models that draw from it."""
         if isinstance(self._step.way, Layers):
             return contextlib.nullcontext()
         return models.seed_torch(int.from_bytes(entropy.child("module").draw(8), "big"), self._device)
@@ -95,17 +95,17 @@ class DpSgdTrainer:
 
 
 def batch_entropy(entropy: Entropy) -> Entropy:
-    """Return the entropy of an update's batch, given the update's entropy."""
+    """Return the entropy of an update's batch."""
     return entropy.child("batch")
 
 
 def slot_entropy(entropy: Entropy) -> Entropy:
-    """Return the entropy of the slots of an update's batch, given the update's entropy."""
+    """Return the entropy of the slots of an update's batch."""
     return entropy.child("slots")
 
 
 def check_batch(batch: int, records: int) -> None:
-    """Raise a ConfigError with both numbers if a party has fewer records than a batch."""
+    """Raise a ConfigError if a party has fewer records than a batch."""
     if batch > records:
         raise ConfigError(
             "training.batch_size",

@@ -1,4 +1,4 @@
-"""Choice of a way to per-example gradients of a module: by its layers, mapped, or one by one."""
+"""Choice of a way to per-example gradients: by layers, mapped, or one by one."""
 
 import math
 from typing import Final, Protocol
@@ -29,12 +29,12 @@ class Way(Protocol):
         ...
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """Return about how many single-precision numbers each example takes, given one example, (1, ...)."""
+        """Return about how many f32 numbers each example takes, given one, (1, ...)."""
         ...
 
 
 class Mapped:
-    """``vmap(grad(loss))``: the module processes each example alone, and all are computed together."""
+    """``vmap(grad(loss))``: all examples at once, each alone in the module."""
 
     def __init__(self, module: nn.Module, losses: Losses = example_losses) -> None:
         self._module = module
@@ -76,7 +76,7 @@ class OneByOne:
             torch.zeros(len(x), weight.numel(), dtype=torch.float64, device=x.device) for weight in chosen
         ]
         for one in range(len(x)) if present is None else np.flatnonzero(present).tolist():
-            # Copies: a kernel may depend on the memory alignment of a row.
+            # a kernel may depend on the memory alignment of a row
             sample, label = x[one : one + 1].clone(), y[one : one + 1].clone()
             loss = self._losses(self._module(sample), label).sum()
             slopes = torch.autograd.grad(loss, chosen, materialize_grads=True)
@@ -152,13 +152,13 @@ def _check_alone(module: nn.Module, sample: torch.Tensor) -> None:
 
 
 def _check_forgets(module: nn.Module, sample: torch.Tensor) -> None:
-    """Check that scores of ``sample`` in training are the same before and after those of another example."""
+    """Check that scores of ``sample`` in training do not depend on earlier examples."""
     scores = []
     try:
         for one in (sample, _another(sample), sample):
             with torch.no_grad(), models.seed_torch(0, sample.device):
                 scores.append(module(one.clone()))
-    except Exception as error:  # any exception of a user's model, here in training mode
+    except Exception as error:
         raise ConfigError(
             "model",
             f'fails on a single example in training, with {type(error).__name__}: "{error}"',

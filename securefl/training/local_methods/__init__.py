@@ -1,4 +1,4 @@
-"""Local methods (FedProx, SCAFFOLD), and their application in a training loop."""
+"""Local methods, and their application in a training loop."""
 
 import lazy_loader
 

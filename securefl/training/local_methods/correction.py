@@ -1,4 +1,4 @@
-"""Application of a local method in one training, with the control variates that a party keeps."""
+"""Application of a local method in one training."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Trained models on disk, as safetensors: named f32 arrays, readable without running foreign code."""
+"""Trained models on disk, as safetensors."""
 
 import json
 from collections.abc import Mapping

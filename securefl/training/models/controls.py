@@ -12,7 +12,7 @@ CONTROLS = f"{_PREFIX}*"
 
 
 def control_name(weight: str) -> str:
-    """Return the name of a weight's control variate; torch allows no dots in a parameter's name."""
+    """Return the name of a weight's control variate, without dots."""
     return _PREFIX + weight.replace(".", "/")
 
 
@@ -42,11 +42,11 @@ def without_controls(module: nn.Module) -> list[nn.Parameter]:
 
 
 def averaged_names(module: nn.Module) -> tuple[str, ...]:
-    """Return patterns of the names that the server averages: control variates, and those of the scenario."""
+    """Return patterns of the names that the server averages."""
     return CONTROLS, *getattr(module, "averaged", ())
 
 
 def averaged_state(module: nn.Module) -> server_optimisers.AveragedState:
-    """Return the coordinates of the module's vector that the server averages with any optimiser."""
+    """Return the coordinates of the vector that the server averages with any optimiser."""
     sizes = [(name, weight.numel()) for name, weight in trained_parameters(module).items()]
     return server_optimisers.AveragedState.of(sizes, averaged_names(module))

@@ -8,19 +8,19 @@ import torch
 from securefl.base.errors import ConfigError
 
 LEAST_SHARE: Final = 1 << 30
-"""Bytes of GPU memory that a training process needs: :data:`_CONTEXT`, then data, model and activations."""
+"""Bytes of GPU memory that a training process needs, with its CUDA context."""
 
 _CONTEXT: Final = 600 << 20
-"""Bytes of GPU memory that a CUDA context and its libraries take outside torch's allocator."""
+"""Bytes of GPU memory outside torch's allocator."""
 
 _MOST_AT_ONCE: Final = 4 << 30
-"""Most bytes of one pass on a GPU: more examples per pass are not faster."""
+"""Most useful bytes of one pass on a GPU."""
 
 _UNKNOWN: Final = 256 << 20
-"""Bytes of one pass on a device without known free memory."""
+"""The same on a device without known free memory."""
 
 _PROCESSES: Final = "SECUREFL_GPU_PROCESSES"
-"""Environment variable with the number of training processes that share this machine's GPU."""
+"""Environment variable with the number of training processes that share the GPU."""
 
 
 def pick_device(wanted: str | torch.device, processes: int | None = None) -> torch.device:
@@ -77,15 +77,15 @@ def share_gpu(processes: int) -> None:
 
 
 def share_of_memory(device: str | torch.device, processes: int) -> int:
-    """Return the bytes of the GPU's memory that each of ``processes`` may use: 95 % of it in equal shares."""
+    """Return the bytes of the GPU's memory for each of ``processes``: 95 % in equal shares."""
     total: int = torch.cuda.get_device_properties(device).total_memory
     return total * 19 // (20 * processes)
 
 
 def pass_bytes(device: torch.device, on_cpu: int) -> int:
-    """Return the bytes that the parameters, activations and gradients of one pass may take.
+    """Return the bytes that parameters, activations and gradients of one pass may take.
 
-    ``on_cpu`` is the result for a CPU, where a pass should fit into the caches.
+    ``on_cpu`` is the result for a CPU.
     """
     if device.type == "cpu":
         return on_cpu

@@ -1,4 +1,4 @@
-"""Models as vectors of trained parameters, in the order of ``named_parameters``, tied ones once (step 2)."""
+"""Models as vectors of trained parameters, in the order of ``named_parameters`` (step 2)."""
 
 import hashlib
 

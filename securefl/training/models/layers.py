@@ -1,4 +1,4 @@
-"""Layers that several models share, for samples f32 (height, width) or (channels, height, width)."""
+"""Layers of several models, for samples f32 (height, width) or (channels, height, width)."""
 
 import math
 from typing import assert_never
@@ -11,7 +11,7 @@ from securefl.base.errors import ConfigError
 
 
 class Images(nn.Module):
-    """Layer that adds the channel that convolutions expect to samples of shape (height, width)."""
+    """Layer that adds a channel to samples of shape (height, width)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return f32 ``(batch, channels, height, width)``."""

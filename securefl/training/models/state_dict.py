@@ -15,7 +15,7 @@ from torch import nn
 from securefl.base.errors import ConfigError
 
 MOST_LOCAL = 100_000
-"""Most values in a head, which is text; larger local entries come from a module."""
+"""Most values in a head, which is text."""
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError)
 """Exceptions of heads that :func:`state_head` has not made."""
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -105,7 +105,7 @@ def completed_by(model: nn.Module, arrays: Mapping[str, torch.Tensor]) -> dict[s
 def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
     """Return plain name, tensor and first plain name of each tensor in the module's ``state_dict``.
 
-    Tied parameters are one tensor of several names; the first one is that of ``named_parameters``.
+    The first of a tied tensor's names is that of ``named_parameters``.
     """
     first = {id(one): plain_name(model, name) for name, one in model.named_parameters()}
     found = list[tuple[str, torch.Tensor, str]]()
@@ -118,10 +118,7 @@ def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
-    """Return a tensor as an array, floating-point numbers without a numpy dtype (bfloat16) as float32.
-
-    None for complex, sparse and quantised tensors, and for those without data.
-    """
+    """Return a tensor as an array, bfloat16 as f32; None if complex, sparse, quantised or without data."""
     if tensor.is_complex() or tensor.is_quantized or tensor.is_meta or tensor.layout != torch.strided:
         return None
     held = tensor.detach().cpu()

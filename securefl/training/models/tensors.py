@@ -20,7 +20,7 @@ HEAD = "securefl"
 """Key of a file's metadata with the JSON of :func:`securefl.training.models.state_head`."""
 
 MOST_STEPS = 100
-"""Most dots in a name: torch walks nested modules by recursion."""
+"""Most dots in a name: torch recurses into nested modules."""
 
 
 class Tensors(nn.Module):
@@ -157,7 +157,7 @@ def write_tensors(
 
 
 def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return a safetensors file, deterministically: safetensors itself writes metadata in any order."""
+    """Return a safetensors file; unlike safetensors, with metadata in a fixed order."""
     raw = save(arrays, dict(metadata))
     start = 8 + int.from_bytes(raw[:8], "little")
     told = json.loads(raw[8:start])

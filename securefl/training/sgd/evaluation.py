@@ -21,7 +21,7 @@ BATCH = 1024
 Trigger = Callable[[Inputs, I64], tuple[Inputs, I64]]
 
 TEXT_BATCH = 128
-"""Sequences per forward pass; activations of all their positions are in memory at once."""
+"""Sequences per forward pass."""
 
 
 class Evaluator:

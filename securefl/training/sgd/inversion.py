@@ -26,7 +26,7 @@ class Search:
 
     steps: int = 300
     rate: float = 0.1
-    """Length of steps along the signs of the gradient, in standardised units; falls to a tenth, twice."""
+    """Length of steps along the signs of the gradient, in standardised units; ends at a hundredth."""
     smoothness: float = 1e-3
     """Weight of the total variation, which prefers smooth pictures."""
 

@@ -1,4 +1,4 @@
-"""Outcomes of training and evaluation, without a dependency on torch."""
+"""Outcomes of training and evaluation, without torch."""
 
 from __future__ import annotations
 

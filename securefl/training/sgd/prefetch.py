@@ -1,4 +1,4 @@
-"""Work on threads, slightly ahead of the consumer of its results."""
+"""Work on threads ahead of the consumer."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Gradients of the server's own data, for rules that compare cluster means with one (before step 13)."""
+"""Gradients of the server's own data, for rules that need one (before step 13)."""
 
 import numpy as np
 import torch

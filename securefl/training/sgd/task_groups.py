@@ -1,4 +1,4 @@
-"""Task groups with torch models: initial models, choice by least loss, tests, turned images."""
+"""Task groups with torch models."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from securefl.training.sgd import evaluation
 from securefl.training.sgd.outcomes import Evaluation
 
 _SEEDS_APART = 1_000_003
-"""Difference between the seeds of two groups' initial models."""
+"""Difference between the seeds of two groups."""
 
 
 def initial_models(scenario: Scenario, module: torch.nn.Module, shard: data.Shard, seed: int) -> F32:

@@ -1,4 +1,4 @@
-"""Local training at one party (docs/dataflow.md, step 1): plain SGD from the global parameters."""
+"""Local training at one party (docs/dataflow.md, step 1): plain SGD."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LocalTrainer:
         self._kept = local_methods.KeptControls()
 
     def with_module(self, module: torch.nn.Module) -> LocalTrainer:
-        """Return the same training on its own module, for another thread; the shard is not copied."""
+        """Return the same training on its own module, for another thread; samples are not copied."""
         twin = copy.copy(self)
         twin._module = module.to(self._device)
         return twin

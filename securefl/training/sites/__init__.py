@@ -1,4 +1,4 @@
-"""Training by users: sites that hold data and code, and the data exchanged with them."""
+"""Users' sites, and the data exchanged with them."""
 
 import lazy_loader
 

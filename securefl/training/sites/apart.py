@@ -23,14 +23,14 @@ from securefl.training.sites.channel import Channel, Region
 from securefl.training.sites.load import SiteMaker
 
 START_SECONDS = 120.0
-"""Time limit for importing and making a site, before the first round."""
+"""Time limit for making a site."""
 MOST_NUMBERS = 1 << 31
 """Most numbers of a site's parameters."""
 _MOST_DIMENSIONS = 32
 _LONGEST_DTYPE = 40
 """Most characters of a dtype."""
 _WIDEST = 1 << 10
-"""Most bytes of one number, or of one text, of a described dtype."""
+"""Most bytes of one number or text of a dtype."""
 _FLOATS = {"float16", "float32", "float64"}
 
 
@@ -41,17 +41,14 @@ class SiteProcess:
     python: Path
     """Interpreter of the site's environment."""
     memory: int = 0
-    """MB of data that each process may hold; 0 for no limit."""
+    """MB of data that a process may hold; 0 for no limit."""
 
     @classmethod
     def of_party(cls, python: Path | None, memory: int, *, required: bool) -> SiteProcess | None:
         """Return the process of a party's site; None for the party's own.
 
-        Args:
-            python: interpreter that the operator named.
-            memory: MB that the operator named; 0 for the default.
-            required: True if the site may not share the party's process. The default is then this process's
-                interpreter, and all memory of the machine.
+        If ``required``, the site may not share the party's process; the default is then this interpreter, and
+        all memory of the machine. ``memory`` is in MB; 0 for the default.
 
         Raises:
             ConfigError: there is no such interpreter, or the system cannot isolate a site.
@@ -75,13 +72,9 @@ def site_apart(
     seconds: float,
     given: Callable[[str], Given] = lambda _party: NOTHING,
 ) -> SiteMaker:
-    """Return a maker of sites that run ``module:name`` in a process each.
+    """Return a maker of sites that run ``module:name`` in a process each, without an import here.
 
-    Args:
-        name: as for :func:`securefl.training.sites.load.site_maker`; nothing is imported here.
-        process: interpreter and memory.
-        seconds: of a round, until the process is killed.
-        given: returns an app's arguments for the party's name.
+    A process has ``seconds`` for a round. ``given`` returns an app's arguments for the party's name.
 
     Raises:
         ConfigError: the name is not that of a site, there is no such interpreter, or the system is not Linux.
@@ -103,12 +96,8 @@ def script_apart(
 ) -> SiteMaker:
     """Return a maker of sites that run an NVFlare script in a process each.
 
-    Args:
-        name: as the user wrote it.
-        script: its absolute path, and its arguments.
-        process: interpreter and memory.
-        seconds: of a round, until the process is killed.
-        given: returns the script's arguments for the party's name.
+    ``name`` is as the user wrote it, ``script`` has the absolute path and the arguments. The rest is as for
+    :func:`site_apart`.
 
     Raises:
         ConfigError: there is no such interpreter, or the system is not Linux.
@@ -125,16 +114,15 @@ def script_apart(
 class ApartSite:
     """Proxy of a site that runs in another process, which is restarted if it has died.
 
-    A training that takes too long, or sends an invalid reply, ends the process and costs the round its
-    update.
+    A late or invalid reply ends the process and costs the round its update.
 
     Args:
         name: ``module:name``.
         party: owner of the site.
         process: interpreter and memory.
-        seconds: limit for all trainings of a round, including a start.
+        seconds: limit for a round, including a start.
         given: arguments for an app.
-        script: NVFlare script, in place of ``module:name``.
+        script: NVFlare script, in place of ``name``.
 
     Raises:
         ConfigError: an app is refused.
@@ -142,7 +130,7 @@ class ApartSite:
     """
 
     keeps_nothing = True
-    """True: it copies given arrays at once, and never writes to them."""
+    """True: given arrays are copied at once."""
 
     def __init__(
         self,
@@ -215,7 +203,7 @@ class ApartSite:
         return _good(channel.ask({"do": what, "told": number}, self._due))
 
     def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:
-        """Return the process, restarted if it has ended; a site gets ``names`` in this order."""
+        """Return the process, restarted if it has ended, and its memory for ``names`` in this order."""
         if self._channel is None or self._channel.closed:
             said, shapes = self._start(self._due)
             if said.get("samples") != self.samples or shapes != self._shapes:
@@ -230,7 +218,7 @@ class ApartSite:
     def _start(self, due: float) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         """Start the process and make its site; return the reply and the shapes of its parameters.
 
-        If the site is refused, the process ends; the next training starts another one.
+        If the site is refused, the process ends.
         """
         former = self.output()
         self._region = None
@@ -248,11 +236,11 @@ class ApartSite:
         assert self._channel is not None  # noqa: S101 - for mypy
         region = Region(layout.Layout({name: self._shapes[name] for name in names}))
         _good(self._channel.share(region, due))
-        # Set last: a process that has not mapped the region writes nothing there, and zeros would come back.
+        # Set last: without the mapping, zeros would come back.
         self._region = region
 
     def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return views of the arrays in shared memory; arrays that do not fit there take no memory."""
+        """Return views of the arrays in shared memory; others are zeros that take no memory."""
         assert self._region is not None  # noqa: S101 - for mypy
         found = {}
         for name, (dtype, shape) in _kinds(said).items():
@@ -309,7 +297,7 @@ def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
     Raises:
         ConfigError: the site is refused.
-        SiteError: it cannot be made, lacks a member, or its parameters are not arrays.
+        SiteError: it cannot be made, lacks a member, or has no arrays.
     """
     if isinstance(said.get("reason"), str):
         raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))

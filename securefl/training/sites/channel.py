@@ -1,7 +1,7 @@
 """Process of a site apart: its start, its end, and validated frames of JSON.
 
-A frame is a header of fixed length and JSON of limited length; arrays are in shared memory. Any other,
-unrequested or late message ends the process and all processes that it started.
+A frame is a header and JSON of limited length; arrays are in shared memory. Any other message ends the
+process and all processes that it started.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from securefl.training.sites.layout import Layout, SiteError
 LONGEST = 1 << 22
 """Most bytes of JSON in a reply."""
 MOST_OUTPUT = 1 << 16
-"""Most bytes of a process's output that are kept until they are taken."""
+"""Most bytes of output that are kept until they are taken."""
 _CHILD = Path(__file__).with_name("child.py")
 _KEPT = {"PATH", "HOME", "LANG", "TMPDIR", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH"}
 _KEPT_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_")
-"""Environment variables that a site's process inherits: none that could hold a password."""
+"""Environment variables that a site's process inherits: none with passwords."""
 
 
 class Region:
@@ -46,7 +46,7 @@ class Region:
         self.descriptor = os.memfd_create("securefl-site", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, self.descriptor)
         os.ftruncate(self.descriptor, self.bytes)
-        # Otherwise the other process could truncate it, and reading it would kill this one.
+        # The other process could truncate it, and reading it would kill this one.
         fcntl.fcntl(
             self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         )
@@ -67,7 +67,7 @@ class Region:
         return [(name, shape, math.prod(shape)) for name, shape in self.shapes.items()]
 
     def returned_array(self, name: str, dtype: str) -> npt.NDArray[Any]:
-        """Return the result for ``name``: a view, which the other process may still change."""
+        """Return the result for ``name``: a view that the other process may still change."""
         shape = self.shapes[name]
         view = np.frombuffer(self._shared, dtype, math.prod(shape), self._places[name]).reshape(shape)
         view.flags.writeable = False
@@ -77,11 +77,8 @@ class Region:
 class Channel:
     """One process, which answers one request at a time.
 
-    Args:
-        python: its interpreter.
-        memory: MB of data; 0 for no limit.
-        folder: its current directory.
-        said: output of an earlier process that is not in the log yet.
+    ``memory`` is MB of data, 0 for no limit; ``folder`` the current directory; ``said`` output of an earlier
+    process for the log.
 
     Raises:
         SiteError: the interpreter cannot be started.
@@ -229,7 +226,7 @@ class _Output:
         return said.decode(errors="replace")
 
     def finish(self) -> None:
-        """Wait for the last output, but not for a process that has left the group and keeps the pipe."""
+        """Wait for the last output, but not for a process that keeps the pipe."""
         self._thread.join(1.0)
 
     def _drain(self) -> None:

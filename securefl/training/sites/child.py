@@ -1,7 +1,6 @@
 """Program of a site in its own process: run by its file, in any environment with numpy.
 
-It imports nothing of securefl except the folder ``adapters`` beside it. :mod:`securefl.training.sites.apart`
-validates all its replies. Python 3.9 or later, Linux.
+It imports nothing of securefl except the folder ``adapters`` beside it. Python 3.9 or later, Linux.
 """
 
 import asyncio
@@ -28,10 +27,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 HEADER = struct.Struct("!4sII")
-"""Magic, the request's number, and the number of bytes of JSON that follow."""
+"""Magic, request's number, bytes of JSON that follow."""
 MAGIC = b"SFL1"
 WIDE = 8
-"""Bytes reserved for each returned number."""
+"""Bytes of each returned number."""
 
 
 class TrainingRound(NamedTuple):
@@ -143,7 +142,7 @@ class Clerk:
 
 
 def _seed(context: list[Any]) -> None:
-    """Seed the default generators as a party does around a site in its own process."""
+    """Seed the default generators as a party does around its site."""
     import numpy as np  # noqa: PLC0415 - as above
 
     seed = int(TrainingRound(*context).seed)
@@ -168,7 +167,7 @@ def _open_site(asked: dict[str, Any]) -> Any:
 
 
 def _adapter(name: str) -> Any:
-    """Return a module of the folder ``adapters``, in a package whose name differs from securefl's."""
+    """Return a module of the folder ``adapters``, in a package of another name than securefl."""
     package = "securefl_adapters"
     if package not in sys.modules:
         spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
@@ -211,7 +210,7 @@ def _metrics(found: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Return numbers and tables of them for JSON, numpy's and torch's included; anything else as text."""
+    """Return numbers, tables of numbers or else text, for JSON."""
     if isinstance(value, bool):
         return value
     if getattr(value, "ndim", 0) or isinstance(value, (list, tuple)):
@@ -254,7 +253,7 @@ def _end() -> None:
 
 
 def _watch(descriptor: int) -> None:
-    """End this process and its child processes when the peer has closed the socket."""
+    """End this process and its children when the peer has closed the socket."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     while not poll.poll():
@@ -266,10 +265,10 @@ def main(descriptor: int, memory: int) -> None:
     """Answer requests on the socket ``descriptor`` with at most ``memory`` bytes of data (0: no limit)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
-        # Data, not addresses: libraries reserve many times the addresses that they use, CUDA terabytes.
+        # Data, not addresses, of which libraries reserve many times as much.
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     with contextlib.suppress(OSError):
-        # A machine that runs out of memory ends this process before the party's.
+        # without memory the machine ends this process before the party's
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - takes no names
     channel = socket.socket(fileno=descriptor)

@@ -15,7 +15,7 @@ from securefl.training.sites.site import Arrays, Delta, Fitted, Judged, RoundCon
 from securefl.training.sites.tables import ColumnCounts, class_counts, column_counts, column_table
 
 MANY = 0.01
-"""Share of a column outside its declared range above which a line reports it."""
+"""Largest share of a column outside its declared range without a report."""
 _PARAMETER = "statistics"
 
 
@@ -32,9 +32,8 @@ def columns_of(maker: SiteMaker, evaluation: scenario.SiteEvaluation) -> SiteMak
 class ColumnSite:
     """Proxy of a site; counts its ``columns()`` once, in the constructor.
 
-    Args:
-        site: with ``columns()``: numbers or classes by name, one for each sample.
-        evaluation: metrics of kind ``column`` and ``classes``, which name the columns.
+    ``site.columns()`` returns numbers or classes by name; the metrics of ``evaluation`` are of kind
+    ``column`` and ``classes``.
 
     Raises:
         ConfigError: the columns are missing or differ from the declared ones.
@@ -42,7 +41,7 @@ class ColumnSite:
 
     keeps_nothing = True
     column_counts: Mapping[str, ColumnCounts]
-    """Counts of each column's values that are missing or outside its range; they stay at the site."""
+    """Values of each column that are missing or outside its range; they stay at the site."""
 
     def __init__(self, site: Any, evaluation: scenario.SiteEvaluation) -> None:
         if not hasattr(site, "columns"):
@@ -76,7 +75,7 @@ class ColumnSite:
 def differences(
     columns: Mapping[str, Any], evaluation: scenario.SiteEvaluation
 ) -> Iterator[tuple[str, bool]]:
-    """Yield differences of a site's columns from the declared ones: a line, and True if it is an error."""
+    """Yield differences of a site's columns from the declared ones: a line, and True for an error."""
     declared = {one.name: one for one in evaluation.metrics}
     lengths = {}
     for name, metric in declared.items():

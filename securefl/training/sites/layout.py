@@ -22,11 +22,11 @@ Real = TypeVar("Real", F32, F64)
 
 
 class SiteError(SecureflError):
-    """Unusable result of a site; the site's fault. One line of limited length."""
+    """Unusable result of a site, in one line of limited length; the site's fault."""
 
     def __init__(self, said: str) -> None:
         short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
-        # A line break could forge a line of the log, an escape sequence one of the terminal.
+        # a line break could forge a line of the log, an escape sequence one of the terminal
         super().__init__("".join(letter if letter.isprintable() else " " for letter in short))
 
 
@@ -61,8 +61,7 @@ class Layout:
         """Return floating-point arrays by name as one vector f64 ``(d,)``; ``said`` begins the errors.
 
         Raises:
-            SiteError: other names, shapes or dtypes, or numbers that are not finite; the error names the
-                array.
+            SiteError: other names, shapes or dtypes, or numbers that are not finite.
         """
         self.check(arrays, said)
         joined = np.empty(self.length)
@@ -73,10 +72,10 @@ class Layout:
         return joined
 
     def check(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> None:
-        """Check the names, shapes and dtypes of arrays.
+        """Check the names, shapes and floating-point dtypes of arrays.
 
         Raises:
-            SiteError: other names, shapes, or dtypes than floating-point ones; it names the first difference.
+            SiteError: the first difference.
         """
         if not isinstance(arrays, Mapping):
             raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
@@ -104,7 +103,7 @@ def is_count(value: object) -> bool:
     """Return True for a whole number of 0 or more, including numpy's and whole floats."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    # int() would fail on infinities and NaN, which are not whole numbers.
+    # int() would fail on infinities and NaN
     return float(value) >= 0 and (isinstance(value, numbers.Integral) or float(value).is_integer())
 
 

@@ -55,16 +55,12 @@ def make_site(
 ) -> Site:
     """Make the site of ``party`` and check its samples and its parameters.
 
-    Args:
-        maker: of the site.
-        party: its name.
-        layout: of the arrays that are sent.
-        model: the scenario's, which may state the digest of frozen parameters; None for no check.
-        entropy: of the party, seeds the generators while the site is made; None for no seed.
+    ``layout`` is of the arrays that are sent. ``model`` may state the digest of frozen parameters.
+    ``entropy`` seeds the generators while the site is made.
 
     Raises:
-        ConfigError: making it failed, it lacks a member, it trains other parameters, its frozen parameters
-            differ from the scenario's digest, or it sends a buffer that ``model.averaged`` does not cover.
+        ConfigError: as for :func:`open_site`; other trained or frozen parameters; or a buffer is not in
+            ``model.averaged``.
     """
     with contextlib.nullcontext() if entropy is None else models.seeded_generators(_seed(entropy)):
         site, held = open_site(maker, party)
@@ -90,7 +86,7 @@ def open_site(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
     """Make the site of ``party``; return it and the arrays that it trains.
 
     Raises:
-        ConfigError: making it failed, or it lacks a member.
+        ConfigError: making it failed, or it lacks a member or samples.
     """
     said = _maker_name(maker)
     try:

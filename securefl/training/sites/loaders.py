@@ -1,4 +1,4 @@
-"""Loaders of a site: samples (of the dataset, or fewer by sampler and ``drop_last``), batches and epochs."""
+"""Samples, batches and epochs of a site's loader."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
@@ -13,7 +13,7 @@ from securefl.training.sites.layout import SiteError
 def samples_of(loader: object, stated: int | None) -> int:
     """Return the number of samples that a site trains on, which is its weight.
 
-    ``loader`` is None if the site trains by itself; ``stated`` is the owner's number, or None to count.
+    ``stated`` is the owner's number, or None to count those of ``loader``.
 
     Raises:
         ConfigError: no number is stated and the loader's is unknown, or more are stated than it has.
@@ -53,7 +53,7 @@ def pair_of(batch: Any) -> tuple[Any, Any]:
     """Return inputs and targets of a batch.
 
     Raises:
-        SiteError: the batch is not a pair. Two keys of a mapping, or two rows of a tensor, are not accepted.
+        SiteError: the batch is not a pair. Mappings and tensors are not accepted.
     """
     kind = type(batch).__name__
     if not isinstance(batch, Mapping | torch.Tensor | np.ndarray | str):
@@ -67,7 +67,7 @@ def pair_of(batch: Any) -> tuple[Any, Any]:
 
 
 def to_device(values: Any, device: torch.device) -> Any:
-    """Return tensors on a device: one, or those in mappings, tuples and lists; other values unchanged."""
+    """Return tensors on a device, also those in mappings, tuples and lists; other values unchanged."""
     if callable(getattr(values, "to", None)):
         return values.to(device, non_blocking=True)
     if isinstance(values, Mapping):
@@ -83,7 +83,7 @@ def _like(values: Any, parts: list[Any]) -> Any:
 
 
 def batch_size(targets: Any) -> int:
-    """Return the number of samples of a batch by its targets, which may be sequences or mappings."""
+    """Return the number of samples of a batch by its targets, also in sequences or mappings."""
     if isinstance(targets, Mapping):
         targets = tuple(targets.values())
     while isinstance(targets, Sequence) and not isinstance(targets, str) and targets:
@@ -93,7 +93,7 @@ def batch_size(targets: Any) -> int:
 
 
 def set_epoch(loader: object, epoch: int) -> None:
-    """Pass an epoch's number to a loader and its samplers; a ``DistributedSampler`` needs it to shuffle."""
+    """Pass an epoch's number to a loader and its samplers, which need it to shuffle."""
     batches = getattr(loader, "batch_sampler", None)
     samplers = (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None))
     for one in {id(sampler): sampler for sampler in samplers}.values():

@@ -1,4 +1,4 @@
-"""Private log of a site: trainings, metrics and failures. No other party can read it."""
+"""Private log of a site: trainings, metrics and failures."""
 
 import contextlib
 import json
@@ -22,10 +22,10 @@ SITE_LOG = "{}.site.jsonl"
 class SiteLog:
     """Log of a line of JSON per round, in a file that only its owner can read.
 
-    A full disk loses lines, but no round: participation of a party must not depend on its log.
+    A full disk loses lines, but no round.
 
     Args:
-        path: of the file; its folder is made with the first line. None to keep nothing.
+        path: of the file, made with the first line; None to keep nothing.
         tell: receives the round and the reason of each failure.
         note: receives the round and the reasons why metrics were dropped.
         count: receives the counts of columns' values that are missing or outside their range.
@@ -40,10 +40,10 @@ class SiteLog:
     ) -> None:
         self._tell, self._note, self._count = tell, note, count
         self.path = path
-        """Path of the file. It may be set later: earlier lines are lost."""
+        """Path of the file. It may be set later, without the earlier lines."""
 
     def follow(self, note: Callable[[int, Sequence[str]], None]) -> None:
-        """Set the callback for dropped metrics; ``note`` is as for the class."""
+        """Set the callback ``note`` for dropped metrics."""
         self._note = note
 
     def log_training(
@@ -67,13 +67,13 @@ class SiteLog:
     def log_failure(self, round_: int, error: BaseException) -> None:
         """Log the reason for a missing update, with the traceback."""
         lines = traceback.format_exception(error)
-        # A SiteError is the line to read: the site's exception, or the fault of its result.
+        # a SiteError is the line to read
         reason = str(error) if isinstance(error, SiteError) else foreign.describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)
 
     def log_counts(self, round_: int, counts: Mapping[str, ColumnCounts]) -> None:
-        """Log the number of each column's values that are missing or outside its range."""
+        """Log each column's values that are missing or outside its range."""
         self._append({"round": round_, "columns": {name: asdict(one) for name, one in counts.items()}})
         self._count(counts)
 

@@ -1,4 +1,4 @@
-"""Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script, in any environment."""
+"""Makers of sites named by ``--site``: a class, a Flower app or an NVFlare script."""
 
 import shlex
 import sys
@@ -29,13 +29,9 @@ class _Federation:
 def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) -> load.SiteMaker:
     """Return the maker that ``name`` names, for this process or, with ``python``, for one process per site.
 
-    Args:
-        name: ``module:name`` of a maker of sites or of a Flower app, or the path of an NVFlare script and its
-            arguments.
-        scenario: of the sites. A process of its own has ``deadlines.submit`` seconds per round, or nine
-            tenths of ``deadlines.training``.
-        python: its interpreter.
-        memory: MB of data that it may hold; 0 for no limit.
+    ``name`` is ``module:name`` of a maker of sites or a Flower app, or the path of an NVFlare script and its
+    arguments. A process has ``deadlines.submit`` seconds per round, or nine tenths of ``deadlines.training``,
+    and ``memory`` MB; 0 for no limit.
 
     Raises:
         ConfigError: as for :func:`securefl.training.sites.apart.site_apart` and
@@ -63,10 +59,8 @@ def maker_of(name: str, scenario: Scenario, python: Path | None, memory: int) ->
 def first_of(name: str, python: Path | None, local: tuple[str, ...]) -> load.SiteMaker:
     """Return the maker of sites or initial models that ``name`` names, for :command:`securefl site weights`.
 
-    Args:
-        name: ``module:name`` of a maker of sites, of a torch module, or of arrays by name.
-        python: interpreter of the process that makes them; None for this one.
-        local: patterns of names that are not sent.
+    ``name`` may also be ``module:name`` of a torch module or of arrays by name. ``python`` runs it in another
+    process. Arrays whose names match ``local`` are not sent.
 
     Raises:
         ConfigError: as for :func:`maker_of`.
@@ -95,7 +89,7 @@ def _script(name: str) -> str:
     """Return the script in ``name`` with an absolute path, and its arguments; empty for ``module:name``.
 
     Raises:
-        ConfigError: there is no such file here nor beside the scenario.
+        ConfigError: there is no such file here or beside the scenario.
     """
     try:
         path, *arguments = shlex.split(name)

@@ -1,7 +1,6 @@
 """Tensors of a site's module that are sent, looked up anew at each use.
 
-User code may replace the objects, as ``load_state_dict(..., assign=True)`` does; the first ones would no
-longer be trained.
+User code may replace the objects, as ``load_state_dict(..., assign=True)`` does.
 """
 
 import fnmatch
@@ -21,14 +20,12 @@ _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 class HeldTensors:
     """Parameters and buffers of one module that are sent, by name.
 
-    Args:
-        model: of the site.
-        personal: names of parameters, or patterns, that are not sent.
-        buffers: ``average`` sends buffers of floating-point numbers, ``refuse`` allows none of them.
+    Parameters that match ``personal`` are not sent. ``buffers`` is ``average`` to send floating-point
+    buffers, ``refuse`` to allow none, or ``local``.
 
     Raises:
-        ConfigError: no parameter is sent, a pattern matches none, a dtype is not real, or buffers are refused
-            and the model has some.
+        ConfigError: no parameter is sent, a pattern matches none, a dtype is not real, or the model has
+            refused buffers.
     """
 
     def __init__(self, model: nn.Module, personal: tuple[str, ...], buffers: str) -> None:
@@ -53,7 +50,7 @@ class HeldTensors:
         return self._same(self._buffers, _named_buffers(self._model))
 
     def changing(self) -> dict[str, torch.Tensor]:
-        """Return all tensors that training changes: trained parameters and floating-point buffers."""
+        """Return all tensors that training changes: parameters and floating-point buffers."""
         trained = {n: w for n, w in _named_parameters(self._model).items() if w.requires_grad}
         return {**trained, **_named_buffers(self._model)}
 
@@ -104,7 +101,7 @@ def _travelling(model: nn.Module, personal: tuple[str, ...]) -> dict[str, nn.Par
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Return True if a name equals the pattern, even one with brackets, or matches it."""
+    """Return True if a name equals the pattern, even with brackets, or matches it."""
     return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 

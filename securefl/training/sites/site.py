@@ -1,4 +1,4 @@
-"""Site of your own (docs/sites.md): parameters, training, and evaluation of the received model."""
+"""Site of your own (docs/sites.md)."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass

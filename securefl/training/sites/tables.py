@@ -101,10 +101,10 @@ def column_table(values: npt.ArrayLike, lower: float, upper: float, bins: int = 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCounts:
-    """Counts of a column's values that are missing, or that are clipped to an end of its range."""
+    """Counts of a column's values that are missing or clipped to its range."""
 
     below: int = 0
-    """Values below the range, including negative infinities."""
+    """Including negative infinities."""
     above: int = 0
     infinite: int = 0
     """Infinite values, of either sign."""
@@ -127,7 +127,7 @@ class ColumnCounts:
 
     @property
     def text(self) -> str:
-        """Counts that are not 0, in words; empty if there are none."""
+        """Counts that are not 0, in words."""
         ends = [f"{n:,} {where}" for n, where in ((self.below, "below"), (self.above, "above")) if n]
         infinite = f", {self.infinite:,} of them infinite" if self.infinite else ""
         outside = f"{' and '.join(ends)} the range{infinite}, counted as its ends" if ends else ""

@@ -122,7 +122,7 @@ class TorchSite:
         self.frozen_sha256 = _frozen_reason(self._model)
         """SHA-256 of the untrained parameters, by name, shape and value, as hex; empty without any."""
         self.averaged = tuple(self._buffers)
-        """Names of buffers that are sent; ``model.averaged`` of the scenario has to cover them."""
+        """Names of buffers that are sent; ``model.averaged`` has to cover them."""
 
     @property
     def _trained(self) -> Mapping[str, nn.Parameter]:
@@ -134,7 +134,7 @@ class TorchSite:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of the loader's dataset; None if unknown. A sampler may yield fewer."""
+        """Number of rows of the loader's dataset, or None. A sampler may yield fewer."""
         dataset = getattr(self._loader, "dataset", None)
         return len(dataset) if isinstance(dataset, Sized) else None
 
@@ -145,7 +145,7 @@ class TorchSite:
 
     @property
     def keeps_nothing(self) -> bool:
-        """True if the site copies the received arrays at once, and never writes to them."""
+        """True if the received arrays are copied at once."""
         # A subclass may have another fit.
         return type(self) is TorchSite
 
@@ -173,8 +173,7 @@ class TorchSite:
         """Return steps on bounded gradients of single examples, in place of ``fit``.
 
         Raises:
-            ConfigError: an option of this site conflicts with them, or its examples have no gradients of
-                their own.
+            ConfigError: an option of this site conflicts with them, or an example has no gradient of its own.
         """
         others = {
             "train": self._train is not None,
@@ -209,7 +208,7 @@ class TorchSite:
         return {name: tensor for name, tensor in self._held.changing().items() if name not in travelling}
 
     def _mend(self, before: Mapping[str, torch.Tensor]) -> None:
-        """Restore the local state after a training that diverged: it would spoil every later one."""
+        """Restore the local state after a training that diverged."""
         if not before and not self._keep:
             return
         staying = self._staying()
@@ -232,7 +231,7 @@ class TorchSite:
             raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
         if self._optimiser is not None and not _optimises(self._optimiser, steps):
-            # User code may have replaced parameters, and a kept optimiser would step the old ones.
+            # user code may have replaced parameters
             self._optimiser = None
         optimiser = self._optimiser or self._make(steps)
         self._optimiser = optimiser if self._keep else None
@@ -261,7 +260,7 @@ class TorchSite:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
                 )
-            # One read per epoch, since each read waits for a GPU.
+            # one read per epoch, since each waits for a GPU
             values = torch.stack(losses).to("cpu", torch.float64).tolist()
             weighted = (loss * size for loss, size in zip(values, sizes, strict=True))
             mean = math.fsum(weighted) / max(1, sum(sizes))
@@ -308,8 +307,7 @@ def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMet
     """Check that the usual loop can step an optimiser.
 
     Raises:
-        ConfigError: its step needs a closure, or it takes sparse gradients only and the method's corrections
-            are dense.
+        ConfigError: its step needs a closure, or takes sparse gradients only while the method's are dense.
     """
     step = inspect.signature(optimiser.step).parameters.get("closure")
     if step is not None and step.default is step.empty:
@@ -321,14 +319,14 @@ def _check_optimiser(optimiser: torch.optim.Optimizer, method: scenario.LocalMet
 
 
 def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]) -> bool:
-    """Return True if an optimiser steps only these parameters; it may leave some out."""
+    """Return True if an optimiser steps no other parameters than these."""
     held = {id(weight) for group in optimiser.param_groups for weight in group["params"]}
     return held <= {id(weight) for weight in weights}
 
 
 def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
     """Return the modules in evaluation mode within a model in training mode."""
-    # A model in evaluation mode as a whole was only loaded so, as by from_pretrained.
+    # a whole model in evaluation mode was loaded so, as by from_pretrained
     return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 

@@ -1,4 +1,4 @@
-"""Users' site as a party's local training: its arguments, and checks of its results."""
+"""Users' site as a party's local training, with checks of its results."""
 
 import inspect
 import numbers
@@ -30,11 +30,11 @@ class SiteEvaluated(NamedTuple):
     """A site's evaluation of the received model."""
 
     received: Metrics | None
-    """Numbers by name; None if the site does not evaluate, or failed to."""
+    """Numbers by name; None if the site did not evaluate."""
     said: F64 | None
     """Declared metrics as words f64 ``(w,)``, zeros if they cannot be counted; None if none are declared."""
     notes: tuple[str, ...] = ()
-    """Reasons why metrics were dropped, a line each."""
+    """Reasons why metrics were dropped."""
 
 
 class SiteFit(NamedTuple):
@@ -49,7 +49,7 @@ class SiteFit(NamedTuple):
     said: F64 | None = None
     """Declared metrics as words f64 ``(w,)``, or None."""
     notes: tuple[str, ...] = ()
-    """Reasons why metrics were dropped, a line each."""
+    """Reasons why metrics were dropped."""
 
 
 class SiteTrainer:
@@ -58,14 +58,14 @@ class SiteTrainer:
     Args:
         site: called from one thread at a time.
         layout: of the vector.
-        planned: largest number of rounds of the run.
+        planned: largest number of rounds.
         log: the site's own.
-        evaluation: metrics that the scenario declares.
-        training: with ``dp_sgd`` the library steps on the site's records, and ``fit`` is not called.
+        evaluation: declared metrics.
+        training: with ``dp_sgd``, steps on the site's records replace ``fit``.
 
     Raises:
-        ConfigError: metrics are declared, and the site does not evaluate; or record-level privacy is required
-            of a site with its own training.
+        ConfigError: metrics are declared, and the site does not evaluate; or a site with its own training
+            should have record-level privacy.
     """
 
     def __init__(
@@ -100,17 +100,11 @@ class SiteTrainer:
         """Return the update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
 
         If metrics are declared, the words of the site's evaluation of ``params`` follow: f64 ``(d + w,)``.
-
-        Args:
-            round_: number of the round.
-            params: model of the round.
-            carry: start of per-example momentum with record-level privacy; None otherwise.
-            entropy: of this update; the site gets a seed from it.
-            samples: limit on the samples that the site uses.
+        ``carry`` starts per-example momentum with record-level privacy, else None. ``entropy`` gives the
+        site's seed; ``samples`` limits the samples that it uses.
 
         Raises:
-            SiteError: the site raised an exception of any class, or returned an unusable result; one line
-                that names the exception, the array or the number.
+            SiteError: the site raised any exception, or returned an unusable result.
             UsageError: a bug of ours.
         """
         if carry is not None and self._steps is None:
@@ -133,8 +127,8 @@ class SiteTrainer:
     def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """Evaluate, if the site can, and train once from ``params``, f32 ``(d,)``.
 
-        An evaluation or a metric that fails costs metrics only. With record-level privacy ``entropy`` is the
-        source of the batches, and ``carry`` is as for :meth:`update`.
+        A failing evaluation or metric costs metrics only. ``entropy`` and ``carry`` are for record-level
+        privacy, as for :meth:`update`.
 
         Raises:
             SiteError: as for :meth:`update`.
@@ -169,7 +163,7 @@ class SiteTrainer:
                 samples, found = _evaluation_of(
                     _await_result(evaluate(self._named_parameters(params), context))
                 )
-            # Only declared metrics may be tables; the log has numbers.
+            # Only declared metrics may be tables.
             numbers_only = {name: value for name, value in found.items() if not _is_table(value)}
             received, notes = _metrics(numbers_only, "evaluate")
         except BaseException as error:
@@ -180,7 +174,7 @@ class SiteTrainer:
             said = said_by(self._evaluation, samples, found)
             return SiteEvaluated(received, said, (*notes, *beyond_range(self._evaluation, received)))
         except BaseException as error:
-            # One sample count applies to all metrics: without one of them its mean would be wrong.
+            # One sample count applies to all metrics.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
 
     def _fit(self, params: F32, context: RoundContext) -> tuple[F64, int, Metrics, tuple[str, ...]]:
@@ -208,8 +202,7 @@ class SiteTrainer:
 def _site_error(error: BaseException) -> SiteError:
     """Return a site's exception of any class as one line.
 
-    UsageError, StopIteration and CancelledError have a meaning of their own here, and others would end the
-    party.
+    UsageError, StopIteration and CancelledError have a meaning of their own here.
 
     Raises:
         KeyboardInterrupt: the user interrupted the run.

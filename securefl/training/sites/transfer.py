@@ -1,4 +1,4 @@
-"""Named arrays in main memory, from and to the tensors of a device; steps of DP-SGD at a site."""
+"""Named arrays to and from a device; steps of DP-SGD at a site."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from securefl.training.sites.site import Arrays
 def read_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     """Return copies of the tensors as arrays of their shapes: f64 of f64, f32 of f32 and half precision.
 
-    Tensors of one GPU are copied as one vector, since each transfer waits for the GPU.
+    Tensors of one GPU are copied at once.
     """
     wide = any(tensor.dtype == torch.float64 for tensor in tensors.values())
     if wide or not _are_on_one_gpu(tensors):
@@ -56,7 +56,7 @@ def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
             return
         for name, tensor in tensors.items():
             if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-                # In one pass, also for read-only arrays, which from_numpy does not accept.
+                # also for read-only arrays, which from_numpy does not accept
                 np.copyto(tensor.detach().numpy(), arrays[name])
             else:
                 tensor.copy_(torch.from_numpy(np.array(arrays[name])))
@@ -95,8 +95,8 @@ class RecordSteps:
 
     Args:
         model: each call overwrites it.
-        dataset: map-style, of pairs (input, target); each item is a record.
-        loss: of outputs and targets; called with one example at a time.
+        dataset: map-style; each item is a record (input, target).
+        loss: called with one example at a time.
         batch: expected size of a batch.
         dp: sampler, bound and momentum.
         device: of ``model``.
@@ -119,7 +119,7 @@ class RecordSteps:
 
     @property
     def failed(self) -> int:
-        """Number of examples of the last batch on which data set, model or loss raised an exception."""
+        """Examples of the last batch on which data set, model or loss raised an exception."""
         return self._step.failed
 
     def step(
@@ -127,10 +127,7 @@ class RecordSteps:
     ) -> dict[str, F64]:
         """Return minus the sum of bounded gradients over the expected size of the batch, by parameter.
 
-        Args:
-            parameters: of the round's model.
-            carry: start of per-example momentum, of the same names; None for zeros.
-            entropy: of this update. Values drawn from it must stay secret.
+        ``carry`` starts per-example momentum; None for zeros. Values drawn from ``entropy`` must stay secret.
 
         Raises:
             TrainingDivergedError: training has diverged at the parameters, independently of the records.
@@ -144,7 +141,7 @@ class RecordSteps:
         return self._named_arrays(update)
 
     def _vector(self, arrays: Mapping[str, Any]) -> Any:
-        """Return a vector in the order of the model's parameters, which may differ from the federation's."""
+        """Return a vector in the order of the model's parameters, not of the federation's."""
         return np.concatenate([np.ravel(arrays[name]) for name in self._shapes])
 
     def _named_arrays(self, vector: F64) -> dict[str, F64]:
@@ -159,7 +156,7 @@ def record_steps(site: object, batch: int, dp: scenario.DpSgd) -> RecordSteps:
     """Return the steps of a site with record-level privacy.
 
     Raises:
-        ConfigError: the site has its own training, which does not bound a record's influence.
+        ConfigError: the site has its own training.
     """
     make = getattr(site, "record_steps", None)
     if make is None:

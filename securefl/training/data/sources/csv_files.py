@@ -1,4 +1,4 @@
-"""``csv:PATH``: a table whose columns the scenario declares; or a folder of train.csv and test.csv."""
+"""``csv:PATH``: a table that the scenario declares; or a folder of train.csv and test.csv."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``module:function``: samples that a user's function returns; they are checked like untrusted data."""
+"""``module:function``: samples that a user's function returns, checked like untrusted data."""
 
 import operator
 from functools import cached_property
@@ -70,7 +70,7 @@ class OwnFunction(SampleSource):
             try:
                 item = dataset[number]
                 x, y = item
-            except (Exception, SystemExit) as error:  # any exception of the user's data set
+            except (Exception, SystemExit) as error:
                 reason = f"is not a pair of sample and label: {type(error).__name__}: {error}"
                 raise ConfigError(where, reason, "return (sample, label)") from error
             samples.append(_sample(x, where))

@@ -30,7 +30,7 @@ class CustomModel(scenario.Model, tag="custom", frozen=True, kw_only=True):
                 f"module {module_name} has no {function_name}",
                 "name a function of this module",
             ) from error
-        except Exception as error:  # any exception of the user's module during import
+        except Exception as error:
             raise ConfigError(
                 "model.factory",
                 f"{module_name} cannot be imported: {type(error).__name__}: {error}",

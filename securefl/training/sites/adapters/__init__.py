@@ -1,5 +1,4 @@
 """Apps of other frameworks as sites (docs/adr/0053).
 
-Like ``child.py`` these modules run in environments without securefl, with Python 3.9 or later. They import
-the standard library, numpy and, if needed, the framework.
+They run without securefl, with Python 3.9 or later, and import the standard library, numpy and the framework.
 """

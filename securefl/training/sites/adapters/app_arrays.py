@@ -1,4 +1,4 @@
-"""Arrays of an app at its site: those that are sent, in the app's own order, and those that stay."""
+"""Arrays of an app at its site: those that are sent, and those that stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from .offer import Refused
 
 KEY = "securefl"
-"""Key of the file's metadata: JSON with the names in the app's order, and the arrays that stay."""
+"""Key of the file's metadata: JSON with all names in order, and the arrays that stay."""
 
 
 class AppArrays:
@@ -24,7 +24,7 @@ class AppArrays:
 
     @property
     def names(self) -> list[str]:
-        """All names in the app's order, then those of arrays that are not in the file."""
+        """Names in the app's order, then those of arrays that are not in the file."""
         known = set(self._order)
         return [*self._order, *(name for name in self._local if name not in known)]
 
@@ -58,7 +58,7 @@ class AppArrays:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
-    """Return sent arrays, all names in order, and local arrays. The party has checked the file."""
+    """Return sent arrays, all names in order, and local arrays, of a checked file."""
     raw = path.read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
     described = json.loads(raw[8:start])

@@ -1,4 +1,4 @@
-"""Initial model of a federation from the maker of an app's model: a torch module, or arrays by name."""
+"""Initial model from a torch module, or arrays by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ MOST_LOCAL = 100_000
 class AppModel:
     """Substitute for a site that is asked for parameters only.
 
-    Args:
-        arrays: by name, in the app's order.
-        patterns: of names that are not sent; integers never are.
+    Arrays whose names match ``patterns`` are not sent, nor are integers.
 
     Raises:
         Refused: no array is sent, too many numbers stay, or a pattern matches no name.
@@ -60,11 +58,8 @@ class AppModel:
 def first_model(named: Any, party: str, patterns: tuple[str, ...]) -> Any:
     """Return the initial model that ``named`` is or makes; a site is returned unchanged.
 
-    Args:
-        named: a maker of sites, a module, arrays by name or in a list, or a function without arguments that
-            returns these.
-        party: argument for a maker of sites.
-        patterns: of names that are not sent.
+    ``named`` is a maker of sites, called with ``party``; a module; arrays by name or in a list; or a function
+    that returns these.
 
     Raises:
         Refused: it makes something else.

@@ -1,4 +1,4 @@
-"""Flower ``ClientApp`` as a site: its message handlers, or its ``client_fn`` (flwr 1.41)."""
+"""Flower ``ClientApp`` as a site (flwr 1.41)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .app_arrays import AppArrays
 from .offer import Given, Refused, samples_of
 
 COUNT = "num-examples"
-"""Metric by which Flower's strategies weight replies by default."""
+"""Metric that weights replies."""
 _OK = 0
 _NO_EVALUATE = 4
-"""Status codes of older clients, as in flwr.common.Code."""
+"""Status codes of older clients (flwr.common.Code)."""
 
 
 class FlowerSite:
     """Site that calls an app to train and to evaluate, as a Flower server would.
 
-    ``Context.state`` is kept from round to round, as long as the process lives.
+    ``Context.state`` is kept as long as the process lives.
 
     Args:
         app: a ClientApp.
-        module: the app's module; it has ``samples`` and, above it, ``pyproject.toml``.
+        module: has ``samples`` and, above it, ``pyproject.toml``.
         given: the initial model, and the party's index.
 
     Raises:
@@ -65,7 +65,7 @@ class FlowerSite:
         self._arrays = AppArrays(given.file)
 
     def parameters(self) -> dict[str, Any]:
-        """Return names and shapes of the initial model's file: an app has none of its own."""
+        """Return names and shapes of the initial model's file."""
         return self._arrays.first
 
     def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -160,7 +160,7 @@ def _refuse_mods(app: Any) -> None:
 
 
 def _mods_of(handler: Any) -> list[Any]:
-    """Return the mods around one handler; Flower keeps them in closures only."""
+    """Return the mods around one handler, from its closure."""
     code = getattr(handler, "__code__", None)
     held = dict(zip(code.co_freevars, handler.__closure__ or ())) if code else {}  # noqa: B905 - Python 3.9
     if set(held) != {"_mod", "_ffn"}:
@@ -169,7 +169,7 @@ def _mods_of(handler: Any) -> list[Any]:
 
 
 def _project(module: ModuleType) -> dict[str, Any]:
-    """Return the ``pyproject.toml`` beside the module's top package, or above: Flower's file of settings."""
+    """Return the ``pyproject.toml`` beside the module's top package, or above."""
     place = Path(getattr(module, "__file__", None) or "").resolve()
     for folder in list(place.parents)[: 1 + module.__name__.count(".") + 1]:
         file = folder / "pyproject.toml"
@@ -179,7 +179,7 @@ def _project(module: ModuleType) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested tables flattened, with dots between their keys, as in Flower."""
+    """Return nested tables flattened, with dots between their keys."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}{key}"

@@ -1,8 +1,4 @@
-"""NVFlare client script as a site: it runs in a thread, and this module answers ``nvflare.client``.
-
-Written for nvflare 2.9. ``nvflare.client.init`` creates its context from the class that replaces
-``APIContext``; all other functions use that context.
-"""
+"""NVFlare client script as a site: it runs in a thread, and this module answers ``nvflare.client`` (2.9)."""
 
 from __future__ import annotations
 
@@ -30,12 +26,11 @@ class Changes:
 class ScriptSite:
     """Site that passes models to a script and returns its results.
 
-    The script runs until it first requests a model. An error ends the script, which costs one round; the next
-    round restarts it.
+    An error ends the script, which costs one round; the next one restarts it.
 
     Args:
         command: absolute path of the script, and its arguments.
-        party: its name, NVFlare's site name.
+        party: NVFlare's site name.
         given: the initial model.
 
     Raises:
@@ -52,11 +47,11 @@ class ScriptSite:
         self.samples = samples_of(self._script.names, self._script.said, party)
 
     def parameters(self) -> dict[str, Any]:
-        """Return names and shapes of the initial model's file: a script has none of its own."""
+        """Return names and shapes of the initial model's file."""
         return self._arrays.first
 
     def evaluate(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, dict[str, Any]]:
-        """Return the metrics that the script sends; by NVFlare's convention those of the received model."""
+        """Return the metrics that the script sends, which are those of the received model."""
         sent = self._send_model(parameters, context)
         metrics = {
             name: getattr(one, "item", lambda v=one: v)() for name, one in (sent.metrics or {}).items()
@@ -69,7 +64,7 @@ class ScriptSite:
         return self.samples, numbers
 
     def fit(self, parameters: Mapping[str, Any], context: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Return the script's result for the parameters: its params, FULL or DIFF."""
+        """Return the script's result for the parameters, FULL or DIFF."""
         if context.samples is not None and context.samples < self.samples:
             reason = "an NVFlare script cannot be told to train on its first samples only"
             raise Refused(reason, 'set weighting.use = "all"')
@@ -100,17 +95,14 @@ class ScriptSite:
 class Script:
     """Running script, and the models exchanged with it, as an NVFlare client API engine.
 
-    Args:
-        path: absolute.
-        arguments: of the script.
-        party: NVFlare's site name.
+    ``path`` is absolute; ``party`` is NVFlare's site name.
     """
 
     def __init__(self, path: Path, arguments: list[str], party: str) -> None:
         self.said = path.name
         self.names: dict[str, Any] = {}
         self.told_of_failure = False
-        """True if an error ended the script and a round has failed because of it."""
+        """True if an ended script has cost a round."""
         self._path, self._arguments, self._party = path, arguments, party
         self._change = threading.Condition()
         self._waits = self._ended = self._received = False
@@ -134,7 +126,7 @@ class Script:
         """Pass a model to the script; return the model that it sends.
 
         Raises:
-            Refused: it has ended, or ends without sending.
+            Refused: it ends without sending.
         """
         from nvflare.client import FLModel  # noqa: PLC0415 - begin() has looked for it
 
@@ -165,7 +157,7 @@ class Script:
         main.__file__ = str(self._path)
         self.names = vars(main)
         sys.argv = [str(self._path), *self._arguments]
-        # pickle finds the script's classes there, as in a process of its own.
+        # pickle finds the script's classes there
         sys.modules["__main__"] = main
         error = ""
         try:

@@ -1,4 +1,4 @@
-"""Sites named by ``--site``: a maker of sites, a Flower app, or the source of an initial model."""
+"""Sites named by ``--site``."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Given(NamedTuple):
     file: str = ""
     """Absolute path of the initial model's file."""
     partition: Optional[int] = None  # noqa: UP045 - Python 3.9
-    """Index of the party among the names of the scenario, from 0; None for another name."""
+    """Index of the party in the scenario, from 0; None for another name."""
     partitions: int = 0
     """Number of parties."""
     first: bool = False
-    """True if only the initial model is requested, as by ``securefl site weights``."""
+    """True if only the initial model is requested (``securefl site weights``)."""
     local: tuple[str, ...] = ()
-    """Name patterns of its arrays that are not sent."""
+    """Name patterns of arrays that are not sent."""
 
 
 def offer(named: Any, module: ModuleType, party: str, given: Given) -> Any:
     """Return the site of ``party`` from the object ``named`` of ``module``.
 
     Raises:
-        Refused: the app cannot be a site, or names no model.
-        Exception: any exception of the user's code.
+        Refused: the app cannot be a site, or has no model.
+        Exception: of the user's code.
     """
     if is_client_app(named):
         from .flower import FlowerSite  # noqa: PLC0415 - imports flwr
@@ -58,12 +58,7 @@ def is_client_app(named: Any) -> bool:
 
 
 def samples_of(said: Mapping[str, Any], where: str, asked: Any) -> Any:
-    """Return the number of samples that ``samples`` among the globals ``said`` states.
-
-    Args:
-        said: of the user's module or script.
-        where: their origin, for errors.
-        asked: argument of ``samples`` if it is a function.
+    """Return ``samples`` among the globals ``said`` of ``where``, or its result for the argument ``asked``.
 
     Raises:
         Refused: there is none.
