@@ -1,1 +1,1 @@
-"""Data, models, local training, evaluation: all that needs torch."""
+"""Data, models, local training and evaluation."""

@@ -20,7 +20,7 @@ DataSeam = Callable[[Inputs, I64, int], tuple[Inputs, I64]]
 
 
 class Trainer(Protocol):
-    """Local training of one party, such as :meth:`ShardTrainer.update` and ``SiteTrainer.update``."""
+    """Local training of one party."""
 
     def __call__(
         self, round_: int, params: F32, carry: F64 | None, entropy: Entropy, samples: int | None, /
@@ -81,7 +81,7 @@ class ShardTrainer:
 
         Raises:
             TrainingDivergedError: the result, or the model, is not finite.
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         trainer = self._poisoned if self._poisons(round_) else self._honest
         if isinstance(trainer, dpsgd.DpSgdTrainer):

@@ -29,7 +29,7 @@ _DRAW_DOMAIN = b"securefl/1 behaviours\n"
 
 @lru_cache(maxsize=32)
 def party_names(parties: int) -> tuple[PartyId, ...]:
-    """Return the parties' names ``p00``, ``p01``, ...: with as many digits as the last one, at least 2."""
+    """Return the names ``p00``, ``p01``, ...: with as many digits as the last one, at least 2."""
     width = max(2, len(str(parties - 1)))
     return tuple(PartyId(f"p{index:0{width}d}") for index in range(parties))
 
@@ -168,7 +168,7 @@ def _check_fields(behaviour: Behaviour, path: str, scenario: Scenario) -> None:
 
 
 def _clashes(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield path and reason of behaviours that one actor cannot combine; counts have separate actors."""
+    """Yield path and reason of behaviours that one actor cannot combine."""
     shown = [_without_honest_rounds(behaviour, scenario.stop.rounds) for behaviour in scenario.behaviours]
     for later, second in enumerate(shown):
         for first in shown[:later]:

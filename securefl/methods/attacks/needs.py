@@ -1,4 +1,4 @@
-"""Requirements of attacks on parties and data; choice of attackers."""
+"""Requirements of attacks, and choice of attackers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_omniscient(behaviour: scenario.Behaviour) -> bool:
 
 
 def backdoor_of(behaviours: Sequence[scenario.Behaviour]) -> scenario.DataAttack | None:
-    """Return the backdoor whose success is measured; several tables have the same trigger."""
+    """Return the backdoor whose success is measured."""
     return next((b for b in behaviours if isinstance(b, scenario.DataAttack) and b.trigger), None)
 
 
@@ -107,7 +107,7 @@ Clusters = Sequence[Sequence[Sequence[PartyId]]]
 Placement = Literal["concentrate", "spread"]
 
 EXACT_UP_TO = 20_000
-"""Largest number of choices for exhaustive search; beyond it the choice is greedy."""
+"""Largest number of choices for exhaustive search."""
 
 
 def acting(

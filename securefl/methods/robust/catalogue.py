@@ -1,4 +1,4 @@
-"""Application of a scenario's pre-aggregation and rule to cluster means."""
+"""Application of pre-aggregation and rule to cluster means."""
 
 from dataclasses import replace
 
@@ -31,9 +31,9 @@ def aggregate_all(plan: scenario.Aggregation, stack: ClusterMeans, seed: bytes) 
 def earned_by(
     plan: scenario.Aggregation, rule: inner_product.InnerProduct, stack: ClusterMeans, seed: bytes
 ) -> F64:
-    """Return the trust that the clusters earn with ``rule`` after pre-aggregation, f64 ``(c,)``.
+    """Return the trust that clusters earn with ``rule`` after pre-aggregation, f64 ``(c,)``.
 
-    Arguments and errors as for :func:`aggregate_all`; clusters of one bucket earn the bucket's trust.
+    Arguments and errors as for :func:`aggregate_all`.
     """
     stack, row_of = _prepare_rows(plan, stack, seed)
     return inner_product.trust_gains(stack, rule)[row_of]

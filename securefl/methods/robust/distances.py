@@ -29,12 +29,12 @@ class Block(NamedTuple):
 
 
 def tag_mask(clusters: int) -> int:
-    """Return the mask of the lowest bits of a float64 that hold the index of one of ``clusters`` rows."""
+    """Return the mask of the lowest bits of a float64, for the index of one of ``clusters`` rows."""
     return (1 << (clusters - 1).bit_length()) - 1
 
 
 def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
-    """Yield all columns of ``array`` in order, in blocks that fit the cache: O(``BLOCK_VALUES`` + c) memory.
+    """Yield all columns of ``array`` in order, in blocks that fit the cache.
 
     Args:
         array: f64 ``(c, d)``, finite.
@@ -51,7 +51,7 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
         at = slice(start, min(start + width, columns))
         shape = (clusters, at.stop - start)
         rows, ranked, scratch = (flat[: shape[0] * shape[1]].reshape(shape) for flat in buffers)
-        # A sort may put zeros with and without a sign in any order, so remove the signs.
+        # a sort may put zeros of different signs in any order
         np.add(array[:, at], 0.0, out=rows)
         if tagged:
             bits = np.bitwise_and(rows.view(np.int64), ~mask, out=ranked.view(np.int64))
@@ -105,7 +105,7 @@ def _compare(left: F64, right: F64) -> int:
 
 
 _TRUSTED = 1e-290, 1e300
-"""Range of squared lengths without overflow or underflow."""
+"""Squared lengths without overflow or underflow."""
 
 
 def lengths(rows: F64) -> F64:
@@ -147,7 +147,7 @@ def _length(vector: F64) -> float:
 
 
 def _power(vector: F64) -> float:
-    """Return a power of two near the largest magnitude in ``vector``; 1 if that is zero."""
+    """Return a power of two near the largest magnitude in ``vector``; 1 for zeros."""
     largest = float(np.abs(vector).max(initial=0.0))
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
 

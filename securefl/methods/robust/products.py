@@ -1,4 +1,4 @@
-"""Sums and products with the same bits on every machine, so that any party can repeat a rule's result.
+"""Sums and products with the same bits on every machine.
 
 The rounding of a matrix product depends on the BLAS build, the processor and the threads. So matrix products
 here only get small integers, which are exact in float64. All other sums are elementwise operations, rounded
@@ -15,11 +15,11 @@ from securefl.base.arrays import F64
 
 _COLUMNS = 128
 _BITS = 23
-"""Bits of the integers: sums of 128 products of integers of up to 2^23 stay within 2^53."""
+"""Sums of 128 products of integers of up to 2^23 stay within 2^53."""
 _SMALL = 48
 """Rows up to which the general product is faster than the symmetric one."""
 _LEAST_EXPONENT = -990
-"""Smallest exponent of a row's largest value; products of smaller values underflow."""
+"""Smallest exponent of a row's largest value."""
 _STRIP = 1 << 13
 """Columns per step: long runs read memory fastest."""
 _PROBED = 1031
@@ -31,7 +31,7 @@ _BLOCK = 1 << 16
 _LARGEST_BATCH = 1 << 20
 """Largest number of values of a batch of products."""
 _SPREAD = 4
-"""Rows whose largest values are within 2^4 of each other share one rounding unit."""
+"""Exponent range of rows that share one rounding unit."""
 
 
 def total(values: F64) -> float:
@@ -54,7 +54,7 @@ def fold(values: F64) -> F64:
 
 
 def combine(coefficients: F64, rows: F64) -> F64:
-    """Return ``sum_i a_i x_i``, f64 ``(d,)``, in the order of the rows, each operation rounded separately."""
+    """Return ``sum_i a_i x_i``, f64 ``(d,)``, each operation rounded separately in the order of the rows."""
     vector = np.empty(rows.shape[1])
     if _einsum_rounds_each() and len(vector) >= _PROBED:
         np.einsum("i,ij->j", coefficients, rows, out=vector)
@@ -66,7 +66,7 @@ def combine(coefficients: F64, rows: F64) -> F64:
 
 
 def combine_plainly(coefficients: F64, rows: F64, vector: F64) -> None:
-    """Write :func:`combine` to ``vector``, by two numpy operations per row."""
+    """Write :func:`combine` to ``vector``."""
     vector[:] = 0.0
     product = np.empty(len(vector))
     for coefficient, row in zip(coefficients.tolist(), rows, strict=True):
@@ -181,7 +181,7 @@ def subset_sums(chosen: npt.NDArray[np.bool_], rows: F64, weights: F64, divisors
 
 
 def _alike(rows: F64) -> list[npt.NDArray[np.intp]]:
-    """Return the indices of all nonzero rows in groups of similar size, the largest first."""
+    """Return the indices of nonzero rows in groups of similar size, the largest first."""
     largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     exponents = np.frexp(largest)[1]
     left = largest > 0

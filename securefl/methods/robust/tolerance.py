@@ -1,4 +1,4 @@
-"""Numbers of clusters that rules need, and of Byzantine clusters that they tolerate."""
+"""Numbers of clusters that rules need and tolerate."""
 
 import math
 

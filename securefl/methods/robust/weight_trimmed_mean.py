@@ -24,7 +24,7 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
 
     Breakdown point: clusters that weigh beta T together, floor(beta c) of equal weight, cannot move a
     coordinate out of the range of the others. One cluster of more weight is the result.
-    Cost: one sort of c tagged values a coordinate and a few passes. O(d) memory.
+    Cost: one sort of c values a coordinate; O(d) memory.
 
     Raises:
         UsageError: ``beta`` is not in [0, 1/2).
@@ -47,7 +47,7 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
         np.put_along_axis(kept, whose, share, axis=0)
         mean = products.fold(np.multiply(kept, block.rows, out=block.rows))
         mean /= products.fold(kept)
-        # Rounding must not move the mean out of their range.
+        # rounding must not leave their range
         np.clip(mean, least, most, out=vector[block.at])
     vector += 0.0  # clipping may take either of two zeros of different sign
     return AggregationResult(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)

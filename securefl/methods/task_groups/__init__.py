@@ -1,4 +1,4 @@
-"""Task groups: parties of different data distributions, and a model for each group (BR-IFCA)."""
+"""Task groups: a model for each group of parties with like data (BR-IFCA)."""
 
 import lazy_loader
 

@@ -131,7 +131,7 @@ def project(model: F64, radius: float | None) -> F64:
 
 
 class _Sides:
-    """Machines of a problem, split into honest and Byzantine ones."""
+    """Honest and Byzantine machines of a problem."""
 
     def __init__(self, problem: Problem, liars: npt.NDArray[np.bool_]) -> None:
         self.liars = liars
@@ -162,7 +162,7 @@ def _messages(
 
 
 def _screen_vectors(choice: Choice, vectors: F64, groups: int, pinned: Choice | None) -> tuple[Choice, int]:
-    """Return the groups of machines with usable messages, and the number of other messages."""
+    """Return groups, with :data:`NOBODY` for unusable messages, and the number of these."""
     if pinned is not None:
         choice = np.where(pinned == NOBODY, NOBODY, choice)
     usable = np.isfinite(vectors).all(axis=1) & (choice < groups) & (choice >= 0)

@@ -1,4 +1,4 @@
-"""Data of the paper's experiment (Section 6) and of its examples (Sections 3 and 5.3)."""
+"""Data of the paper's experiment (Section 6) and examples (Sections 3 and 5.3)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +38,7 @@ class ProblemSetup:
     norm: float = 1.0
     """Norm r of every true parameter."""
     byzantine_norm: float = 3.0
-    """Norm of the parameters of Byzantine machines' data."""
+    """The same for Byzantine machines' data."""
     fewest: int | None = None
     """Smallest n_i, which are then uniform from there to ``points``."""
     kind: Kind = "regression"
@@ -106,7 +106,7 @@ def draw(setup: ProblemSetup, rng: np.random.Generator) -> DrawnProblem:
 
 
 def random_models(setup: ProblemSetup, rng: np.random.Generator) -> F64:
-    """Return models drawn like the truths, f64 ``(k, d)``: the start of the published experiment."""
+    """Return models drawn like the truths, f64 ``(k, d)``."""
     return _different(setup, rng)
 
 

@@ -20,7 +20,7 @@ class KMeansResult:
     centroids: F64
     """Centroids, f64 ``(k, d)``."""
     nearest: Choice
-    """Nearest centroid by point, trimmed points included, ``(m,)``."""
+    """Nearest centroid by point, trimmed ones included, ``(m,)``."""
     cost: float
     """Sum of squared distances of the points that were not trimmed."""
 

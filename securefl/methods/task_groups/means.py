@@ -1,4 +1,4 @@
-"""Mean estimation with squared loss (Section 3, first example; Section 5.3 for Poisson data)."""
+"""Mean estimation with squared loss (Section 3; Section 5.3 for Poisson data)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clustered learning problems: losses and gradients of machines at models, and recovery of the truth."""
+"""Clustered learning problems, and recovery of the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 Choice = npt.NDArray[np.intp]
-"""Index of a model (or group) by machine, shape ``(m,)``."""
+"""Model or group by machine, shape ``(m,)``."""
 
 
 class Look(Protocol):

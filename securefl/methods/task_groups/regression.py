@@ -1,4 +1,4 @@
-"""Linear regression with squared loss on every machine (Section 3, second example; Section 6)."""
+"""Linear regression with squared loss on every machine (Sections 3 and 6)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class TrimmedShare:
 
     def of(self, members: int) -> robust.TrimmedMean | robust.Mean:
         """Return the rule for a group of ``members``."""
-        # A product like 0.07 * 100 may be just above the intended integer.
+        # 0.07 * 100 may be just above the intended integer
         trim = min(math.ceil(self.share * members - 1e-9), (members - 1) // 2)
         return robust.TrimmedMean(trim=trim) if trim else robust.Mean()
 

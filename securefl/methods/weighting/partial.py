@@ -28,7 +28,7 @@ class PartialView:
     """Bounds for all parties from a sample."""
 
     largest: float
-    """Upper bound on the mean of the ceil(alpha K) largest truncated counts (confidence 1 - 2 delta / 3)."""
+    """Upper bound on the mean of the ceil(alpha K) largest truncated counts, at 1 - 2 delta / 3."""
     mean: float
     """Lower bound on the mean of all truncated counts, at 1 - delta / 3.
 
@@ -41,7 +41,7 @@ class PartialView:
 
 
 def smallest_sample(alpha: truncation.Share, delta: float) -> int:
-    """Return the least k with eps1 < alpha; smaller samples may contain none of the largest alpha K."""
+    """Return the least k with eps1 < alpha."""
     return math.floor(math.log(3 / delta) / (2 * float(truncation.exact(alpha)) ** 2)) + 1
 
 

@@ -41,7 +41,7 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     if not 0 < exact(share) <= 1:
         raise UsageError(f"share of the parties must be above 0 and at most 1, found {share}")
     given = list(counts)
-    # Integers sort and add many times faster than fractions.
+    # integers are many times faster than fractions
     unit = math.lcm(*(count.denominator for count in given))
     ranked = sorted((int(count * unit) for count in given), reverse=True)
     if not ranked or ranked[-1] < 0 or not ranked[0]:

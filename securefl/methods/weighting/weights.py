@@ -1,8 +1,7 @@
 """Public weights from declared sample counts (step 3 of the data flow).
 
-Every party computes the cap and all weights from the signed counts, with the same bits on every machine; no
-message announces them. Truncation bounds the gain of a false count
-(:mod:`securefl.methods.weighting.truncation`).
+Every party computes them from the signed counts, with the same bits; no message announces them. Truncation
+bounds the gain of a false count (:mod:`securefl.methods.weighting.truncation`).
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Simultaneous training of many parties, for simulations."""
+"""Simultaneous training of many parties."""
 
 import lazy_loader
 

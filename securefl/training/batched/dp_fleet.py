@@ -26,7 +26,7 @@ class DpJob(NamedTuple):
 
 
 def fits_fleet(module: torch.nn.Module) -> bool:
-    """Return True if a model can train in a fleet: a sequence of known layers without random draws."""
+    """Return True if a model is a sequence of known layers without random draws."""
     return dpsgd.layers_of(module) is not None
 
 

@@ -1,4 +1,4 @@
-"""Local training of many parties at once, for dense models in simulations."""
+"""Local training of many parties at once, for dense models."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _CHUNKS: Final = 8
 
 
 class _Layer(NamedTuple):
-    """One dense layer of each party of a chunk."""
+    """Dense layer of each party of a chunk."""
 
     weight: torch.Tensor
     """f32 (a, inputs, outputs): the transpose makes the product with the samples 3 times as fast."""
@@ -140,10 +140,10 @@ class DenseFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose final parameters are not finite yields None. Jobs with more samples come first.
+        Parameters that are not finite yield None. Jobs with more samples come first.
 
         Raises:
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)
@@ -214,7 +214,7 @@ class DenseFleet:
     def _update(
         self, layer: _Layer, moving: _Layer | None, inputs: torch.Tensor, slope: torch.Tensor
     ) -> None:
-        """Step against the gradient of one layer, inputs^T slope; with momentum, along ``moving``."""
+        """Step against the gradient of one layer, inputs^T slope, or along ``moving``."""
         config, (weight, bias) = self._config, layer
         if moving is None:
             kept = 1 - config.learning_rate * config.weight_decay

@@ -1,4 +1,4 @@
-"""Local training of many parties at once, for models of known layers on a GPU."""
+"""Local training of many parties at once on a GPU."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -57,7 +57,7 @@ class LayerFleet:
         self._shape = input_shape
         self._config = config
         self._length = models.dimension(module)
-        # torch requires a declaration of random draws; known layers draw nothing.
+        # known layers draw nothing
         self._slopes = vmap(grad(self._loss), randomness="error")
         sample = torch.ones(1, *input_shape, device=self._device)
         states = 4 if config.momentum else 3  # parameters, gradients and temporaries of a step
@@ -67,10 +67,10 @@ class LayerFleet:
     def train(self, params: F32, jobs: Sequence[Job]) -> Iterator[tuple[int, F32 | None]]:
         """Train from ``params``, f32 ``(d,)``; yield each job's index and its parameters, f32 ``(d,)``.
 
-        A job whose final parameters are not finite yields None. Jobs with more samples come first.
+        Parameters that are not finite yield None. Jobs with more samples come first.
 
         Raises:
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         expect(params, "params", np.float32, (self._length,))
         start = torch.from_numpy(params.copy()).to(self._device)

@@ -83,7 +83,7 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
 def _remedy(name: str, header: Sequence[str]) -> str:
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
-        # Both look the same; files from macOS have decomposed letters.
+        # files from macOS have decomposed letters, which look the same
         return (
             f"the file writes it {alike[0]!a}, with other Unicode characters of the same letters: rename it"
         )
@@ -115,7 +115,7 @@ def read_csv(path: Path, names: Sequence[str], delimiter: str = ",") -> Cells:
 
 @contextmanager
 def _cells_up_to(length: int) -> Iterator[None]:
-    """Allow cells up to the file's bounded size; the csv module has one limit for the process."""
+    """Allow cells up to the file's size; the csv module has one limit for the process."""
     before = csv.field_size_limit()
     csv.field_size_limit(max(before, length))
     try:

@@ -27,7 +27,7 @@ _HEAD = 761 * RECORD
 _ORIGINAL_HEADS = "567d39b02a948595d71020692317962d93aac7ba43ae15bf03dc28ca4caf12f3"
 """SHA-256 of the first 761 records of all six original files, concatenated."""
 _JPEG_SUBSET = "d355cdfe2c0018ece7c0162e3b1ae6a0286dc7c922d59e12d1e50bdda0d05757"
-"""SHA-256 of all six unpacked files, concatenated, of the JPEG-recompressed images."""
+"""SHA-256 of all six unpacked files of JPEG-recompressed images, concatenated."""
 
 _MOMENTS = (0.4734, 0.2516)
 """Mean and deviation of the training images, from common values of the channels.
@@ -35,7 +35,7 @@ _MOMENTS = (0.4734, 0.2516)
 They are (.4914, .4822, .4465) and (.2470, .2435, .2616).
 """
 _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
-"""Mean and deviation of the JPEG-recompressed training images."""
+"""The same of the JPEG-recompressed images."""
 
 
 def load_cifar10(folder: Path) -> Dataset:
@@ -113,7 +113,7 @@ def _moments(x: U8) -> tuple[float, float]:
 
 
 def _recognise_images(batches: list[bytes]) -> tuple[str, tuple[float, float] | None]:
-    """Return the title of the images, and their constants or None if they are unknown."""
+    """Return the title of the images, and their constants or None."""
     train, test = (sum(len(batch) // RECORD for batch in part) for part in (batches[:-1], batches[-1:]))
     size = f"{train:,}/{test:,}"
     if _digest(batches) == _JPEG_SUBSET:

@@ -1,4 +1,4 @@
-"""Whole data set before the split, without torch."""
+"""Whole data set before the split."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.training.data.idx import U8
 
 Samples = U8 | F32 | I64
-"""Samples ``(n, *input_shape)``: u8 for 0 to 1 in steps of 1/255, f32 as is, or i64 tokens."""
+"""u8 for 0 to 1 in steps of 1/255, f32 as is, or i64 tokens, ``(n, *input_shape)``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Roles:
-    """Speaking roles of a text: ``train`` and ``test``, i64 ``(n,)``, hold each sample's role number."""
+    """Speaking roles of a text; ``train`` and ``test``, i64 ``(n,)``, have each sample's number."""
 
     names: tuple[str, ...]
     """Names in the order of the text."""
@@ -48,7 +48,7 @@ class Dataset:
     """Description for plots; differs from the name if the files are not the original ones."""
     roles: Roles | None = None
     servers: Dataset | None = None
-    """Another data set, the source of the server's samples."""
+    """Data set of the server's samples."""
     measured: bool = False
     """True if ``mean`` and ``std`` are of these samples: no privacy guarantee covers them."""
 

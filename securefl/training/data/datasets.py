@@ -1,4 +1,4 @@
-"""Loading of whole data sets, without torch."""
+"""Loading of whole data sets."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Reading of data files into memory, packed or not; any defect is a ConfigError."""
+"""Reading of data files into memory, packed or not."""
 
 import gzip
 import io

@@ -19,7 +19,7 @@ from securefl.training.data.idx import U8
 
 
 class PictureArrays(NamedTuple):
-    """Pictures u8 ``(n, channels, height, width)``, their classes i64 ``(n,)``, and the classes' names."""
+    """Pictures u8 ``(n, channels, height, width)``, classes i64 ``(n,)``, and the classes' names."""
 
     x: U8
     y: I64

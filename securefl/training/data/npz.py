@@ -1,4 +1,4 @@
-"""Safe reading of untrusted numpy archives: plain arrays only; any defect is a ConfigError."""
+"""Safe reading of untrusted numpy archives."""
 
 import struct
 import tokenize
@@ -29,7 +29,7 @@ _DEFECTS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Exceptions of numpy and zipfile on damaged or hostile archives."""
+"""Exceptions of numpy and zipfile on damaged archives."""
 
 MAX_CLASSES = 65_536
 """Largest number of classes: the last layer grows with the largest label."""

@@ -89,7 +89,7 @@ def _check_size(path: Path, metadata: Any, columns: int) -> None:
 
 
 def _check_exact(pa: Any, column: Any, where: str) -> None:
-    """Raise a ConfigError if f64 does not represent a whole number; fractions are rounded, as in CSV."""
+    """Raise a ConfigError if f64 does not represent a whole number; fractions are rounded."""
     try:
         if pa.types.is_integer(column.type):
             narrowing.exact_f64(column.drop_null().to_numpy())

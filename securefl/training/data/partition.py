@@ -63,7 +63,7 @@ def _defect(shares: tuple[I64, ...], samples: int, parties: int) -> str:
 
 
 def even_sizes(total: int, parts: int) -> I64:
-    """Return ``parts`` whole numbers with sum ``total`` that differ by at most one, larger ones first."""
+    """Return ``parts`` whole numbers with sum ``total`` that differ by at most one, larger first."""
     sizes = np.full(parts, total // parts, dtype=np.int64)
     sizes[: total % parts] += 1
     return sizes

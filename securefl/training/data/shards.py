@@ -1,4 +1,4 @@
-"""Shards: one party's samples, standardised, in one file. No party sees the whole data set."""
+"""Shards: one party's samples, standardised, in one file."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -34,13 +34,13 @@ class SampleSource:
     """Source behind a name such as ``csv:PATH``. It inspects only names before :meth:`read`."""
 
     standardised: ClassVar[bool] = False
-    """True if its samples are model inputs, by constants that the scenario declares."""
+    """True if its samples are model inputs, by declared constants."""
     noun: ClassVar[str] = "samples"
     title: str
     name: str
     """Name in errors."""
     divided: bool
-    """True if it has a training and a test half of its own."""
+    """True if it has a training and a test half."""
     prepared: Path | None = None
     """Archive of securefl with a party's samples as model inputs; None for other sources."""
     inputs: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class SampleSource:
 
 
 def source_named(name: str, config: scenario.Data) -> SampleSource:
-    """Return the source that ``data.set`` names by a scheme and a path or as ``module:function``.
+    """Return the source that ``data.set`` names: a scheme and a path, or ``module:function``.
 
     Raises:
         ConfigError: it is not such a name.
@@ -72,7 +72,7 @@ def source_named(name: str, config: scenario.Data) -> SampleSource:
 
 
 def own_source(given: Path, config: scenario.Data) -> SampleSource:
-    """Return the source that a party names by ``--data``: a name as for ``data.set``, or a file.
+    """Return the source that a party names by ``--data``: as for ``data.set``, or a file.
 
     Raises:
         ConfigError: it is a folder without a scheme.
@@ -185,7 +185,7 @@ def check_declared(name: str, shape: tuple[int, ...], classes: int | None, confi
 
 
 def class_count(found: Labelled, source: SampleSource, config: scenario.Data) -> int | None:
-    """Return the number of classes that the source or the scenario states; None if neither does.
+    """Return the number of classes that source or scenario state, or None.
 
     Raises:
         ConfigError: they contradict each other.

@@ -25,14 +25,14 @@ SERVER_SET = "server"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Rows for each party, for the test and for the server; no training row is in two shares."""
+    """Rows for each party, for test and server; no training row is in two shares."""
 
     parties: Mapping[PartyId, I64]
     """Rows of the training half; parties with the same share have one array."""
     test: I64
     """Rows of the test half."""
     server: I64
-    """Rows of the training half that no party has, or of ``dataset.servers``; empty without a server set."""
+    """Training rows that no party has, or rows of ``dataset.servers``; or none."""
 
 
 def split(
@@ -55,7 +55,7 @@ def split(
     """
     if len(set(parties)) != len(parties) or {TEST, SERVER_SET} & set(parties):
         raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
-    # The second word separates this stream from the partition's.
+    # another stream than the partition's
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     if config.partition.by_role:
         roles = _roles_for(dataset, len(parties))
@@ -115,7 +115,7 @@ def _limit_rows(rows: I64, limit: int | None, rng: np.random.Generator) -> I64:
 
 
 def _limited_alike(roles: I64, parties: int, limit: int | None, rng: np.random.Generator) -> I64:
-    """Return at most ``limit`` rows of the first roles, the same share of each, at least one each."""
+    """Return at most ``limit`` rows of the first roles, the same share of each, at least one."""
     own = [rng.permutation(np.flatnonzero(roles == role)) for role in range(parties)]
     sizes = np.array([len(rows) for rows in own], dtype=np.int64)
     if limit is not None and limit < sizes.sum():

@@ -50,7 +50,7 @@ class TableSource(source.SampleSource):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the inputs: a column's name, with the word for each of its categories."""
+        """Names of the inputs: a column's name, with the word of a category."""
         return tuple(
             f"{column.name} = {word}" if word else column.name
             for column in self._schema.features

@@ -38,7 +38,7 @@ _TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Speaker in one play; the same name in another play is another role."""
+    """Speaker in one play."""
 
     play: str
     speaker: str
@@ -125,7 +125,7 @@ def tokens_of(text: str) -> I64:
 def sequences_of(tokens: I64, length: int) -> I64:
     """Return all whole sequences of ``tokens``, each with the token after it: i64 ``(n, length + 1)``.
 
-    They begin ``length`` apart: every token but the first is the label of exactly one position.
+    Every token but the first is the label of exactly one position.
     """
     if len(tokens) <= length:
         return np.empty((0, length + 1), dtype=np.int64)

@@ -68,7 +68,7 @@ class BoundedSums:
         self._error = (length + 4) * 2.0**-52
 
     def add(self, examples: Examples, spans: Sequence[PartyRows]) -> None:
-        """Bound the gradients of each span, mixed with its party's carry, and add them to the party's sum."""
+        """Bound the gradients of each span, mixed with its party's carry, and add them."""
         beta = self._dp.momentum
         dots = self._dots(examples, spans)
         shares = [self._shares(examples.squares[span.rows], span, dots.get(span.party)) for span in spans]
@@ -84,7 +84,7 @@ class BoundedSums:
         return list(self._totals.cpu().numpy())
 
     def _dots(self, examples: Examples, spans: Sequence[PartyRows]) -> dict[int, F64]:
-        """Return the products of each span's gradients with its party's carry, by party."""
+        """Return the products of each span's gradients with its carry, by party."""
         mixed = [(party, rows) for party, rows, _ in spans if party in self._carries]
         if not mixed:
             return {}

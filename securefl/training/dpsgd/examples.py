@@ -19,7 +19,7 @@ Losses = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class ExampleBlock(Protocol):
-    """Part of n examples' gradients for one range of the parameter vector."""
+    """Gradients of n examples for one range of the parameter vector."""
 
     @property
     def start(self) -> int:
@@ -50,7 +50,7 @@ class ExampleBlock(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterProducts:
-    """Dense layer: an example's gradient is slope times input, and is never materialised."""
+    """Dense layer: gradients are slope times input, never materialised."""
 
     start: int
     inputs: torch.Tensor
@@ -58,7 +58,7 @@ class OuterProducts:
     slopes: torch.Tensor
     """Slopes of the loss by the layer's outputs, f64 (n, o)."""
     bias: bool
-    """True if the range has a bias after the weights (o, i)."""
+    """True if a bias follows the weights (o, i)."""
 
     @property
     def size(self) -> int:
@@ -166,6 +166,6 @@ class Examples:
 
 
 def example_losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the cross-entropy of each example, f32 (n,); for a text, the mean over its positions."""
+    """Return the cross-entropy of each example, f32 (n,), a text's mean over positions."""
     losses = cross_entropy(scores, labels, reduction="none")
     return losses if losses.dim() == 1 else losses.flatten(1).mean(dim=1)

@@ -27,7 +27,7 @@ _KNOWN: Final = (
     nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.MaxPool2d, nn.AvgPool2d,
     nn.AdaptiveAvgPool2d,
 )  # fmt: skip
-"""Known layers, besides some convolutions and flattening. They process each example alone."""
+"""Known layers that process each example alone, besides some convolutions and flattening."""
 
 
 class _Kept(NamedTuple):
@@ -66,7 +66,7 @@ class Layers:
             )
 
     def floats_each(self, sample: torch.Tensor) -> int:
-        """Return the number of f32 values that one example's passes keep, given ``sample``, (1, ...)."""
+        """Return the f32 values that one example's passes keep, given ``sample``, (1, ...)."""
         kept: list[_Kept] = []
         with torch.no_grad():
             _forward(self._module, sample, kept)
@@ -96,7 +96,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
     for part in parts:
         starts[part] = start
         start += sum(weight.numel() for weight in part.parameters(recurse=False))
-    # Tied parameters were counted more than once.
+    # tied parameters count more than once
     alone = start == sum(weight.numel() for weight in module.parameters())
     moving = all(weight.requires_grad for weight in module.parameters())
     return Layers(module, starts, losses) if alone and moving else None

@@ -128,7 +128,7 @@ class DatasetSource:
         return torch.ones_like(x) if x.is_floating_point() else torch.zeros_like(x), torch.zeros_like(y)
 
     def _usual(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the first item that collates to a batch; damaged items are skipped."""
+        """Return the first item that collates to a batch."""
         first: BaseException | None = None
         for row in range(min(len(self._dataset), _TRIES)):
             try:

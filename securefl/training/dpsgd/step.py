@@ -42,7 +42,7 @@ class Pass(NamedTuple):
 
 
 def dense_passes(examples: int, rows: int) -> list[Pass]:
-    """Return passes without holes, in the order of the batch; the last one has fewer rows."""
+    """Return passes without holes, in the order of the batch; the last one may be smaller."""
     bounds = [(first, min(first + rows, examples)) for first in range(0, examples, rows)]
     return [Pass(np.arange(first, last), np.arange(last - first), last - first) for first, last in bounds]
 
@@ -136,7 +136,7 @@ class DpStep:
         Raises:
             TrainingDivergedError: a parameter is not finite, or the product of two is not. The reply of a
                 party must not depend on its records.
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         models.load_vector(self._module, params)
         self._module.train()
@@ -235,7 +235,7 @@ class DpStep:
     def _alone(
         self, sample: torch.Tensor, label: torch.Tensor, slot: int | None
     ) -> tuple[Examples, BoolArray]:
-        """Return the gradient of one example, with holes in place of the others of its pass."""
+        """Return the gradient of one example, with holes in place of others."""
         rows = 1 if slot is None else self._rows_of(_filler(sample))
         place = np.array([0 if slot is None else slot % rows])
         each = Pass(np.zeros(1, dtype=np.int64), place, rows)
@@ -252,7 +252,7 @@ class DpStep:
             expect(carry, "carry", np.float64, (self._length,))
             if self._dp.carry == "off":
                 raise UsageError('carry must be None when training.dp_sgd.carry is "off"')
-            # Its square has to be finite, with a margin.
+            # its square has to be finite, with a margin
             if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
                 raise UsageError(
                     f"carry must be finite and below {_LARGEST:.1g} in each coordinate; found a larger one,"

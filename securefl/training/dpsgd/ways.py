@@ -18,13 +18,12 @@ _MIXING: Final = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNo
 
 
 class Way(Protocol):
-    """Way of computing per-example gradients at the current parameters of a module."""
+    """Computation of per-example gradients at a module's current parameters."""
 
     def examples(self, x: torch.Tensor, y: torch.Tensor, present: BoolArray | None = None) -> Examples:
         """Return the gradients of the examples ``x`` (n, ...) with labels ``y`` (n, ...), n >= 1.
 
-        ``present`` is a mask of the requested rows, bool (n,); None for all. Other rows have the gradient of
-        their content, or zeros.
+        ``present`` is a mask of the requested rows, bool (n,); None for all. Other rows have any gradient.
         """
         ...
 

@@ -11,7 +11,7 @@ _HALVES: Final = (torch.float16, torch.bfloat16)
 
 
 class KeptControls:
-    """A party's own control variates, kept from training to training; None before the first."""
+    """Control variates that a party keeps from training to training; None before the first."""
 
     def __init__(self) -> None:
         self.own: list[torch.Tensor] | None = None

@@ -1,4 +1,4 @@
-"""Models that a scenario can name, their vectors and their files."""
+"""Models, their vectors and their files."""
 
 import lazy_loader
 

@@ -74,7 +74,7 @@ def model_of(
 
 
 def _place(config: Model) -> tuple[str, str]:
-    """Return the field that names a user's model, and its value."""
+    """Return field and value of a user's model."""
     factory = getattr(config, "factory", None)
     return ("model.type", config.name) if factory is None else ("model.factory", factory)
 

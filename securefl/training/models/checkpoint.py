@@ -21,7 +21,7 @@ def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
     Raises:
         ConfigError: the file cannot be written.
-        UsageError: ``params`` has the wrong dtype or length.
+        UsageError: ``params`` does not fit.
     """
     flatten.check_averageable(module)
     expect(params, "params", np.float32, (flatten.dimension(module),))
@@ -79,7 +79,7 @@ def keep_model(path: Path, module: torch.nn.Module, params: F32) -> None:
 
 
 def model_path(path: Path, number: int) -> Path:
-    """Return the path of model ``number`` of several, the first of which is at ``path``."""
+    """Return the path of model ``number``; the first is at ``path``."""
     return path.with_stem(f"{path.stem}-{number}") if number else path
 
 

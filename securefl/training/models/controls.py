@@ -8,7 +8,7 @@ from securefl.training.models.flatten import trained_parameters
 
 _PREFIX = "control/"
 CONTROLS = f"{_PREFIX}*"
-"""Pattern of the names of all control variates."""
+"""Pattern of control variates' names."""
 
 
 def control_name(weight: str) -> str:
@@ -32,7 +32,7 @@ def add_controls(module: nn.Module) -> nn.Module:
 
 
 def controls_of(module: nn.Module) -> list[nn.Parameter]:
-    """Return the control variates of :func:`add_controls`; empty without them."""
+    """Return the control variates of :func:`add_controls`."""
     return [weight for name, weight in trained_parameters(module).items() if is_control(name)]
 
 

@@ -72,7 +72,7 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
 
 
 def share_gpu(processes: int) -> None:
-    """Set the number of training processes that share the GPU, for this process and its children."""
+    """Set the number of training processes that share the GPU, also for child processes."""
     os.environ[_PROCESSES] = str(processes)
 
 

@@ -10,13 +10,13 @@ import torch
 
 @contextmanager
 def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Run the body with torch's default generator seeded, and that of a GPU ``device``; then restore both."""
+    """Run the body with torch's generator seeded, and that of a GPU ``device``; then restore both."""
     gpu = device if device is not None and device.type == "cuda" else None
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
-        # torch.manual_seed would also seed GPUs whose state is not restored.
+        # torch.manual_seed would also seed other GPUs
         torch.default_generator.manual_seed(seed)
         if gpu is not None:
-            with torch.cuda.device(gpu):  # torch.cuda.manual_seed seeds the current GPU
+            with torch.cuda.device(gpu):  # seeds the current GPU
                 torch.cuda.manual_seed(seed)
         yield
 

@@ -34,7 +34,7 @@ def activation(name: scenario.Activation) -> nn.Module:
 def dense(widths: tuple[int, ...], between: scenario.Activation, dropout: float = 0.0) -> list[nn.Module]:
     """Return fully connected layers of these widths, inputs first, with activations between them.
 
-    ``dropout`` is the share of activations that training mode drops at random.
+    ``dropout`` is the share of dropped activations.
     """
     layers: list[nn.Module] = []
     for i in range(len(widths) - 1):
@@ -53,7 +53,7 @@ def dense_network(
     between: scenario.Activation = "relu",
     dropout: float = 0.0,
 ) -> nn.Module:
-    """Return a network that flattens samples, then :func:`dense` layers up to ``classes`` scores."""
+    """Return flattening and :func:`dense` layers up to ``classes`` scores."""
     return nn.Sequential(nn.Flatten(), *dense((math.prod(input_shape), *hidden, classes), between, dropout))
 
 
@@ -70,7 +70,7 @@ class NextCharacter(nn.Module):
         self.dense = nn.Linear(hidden, classes)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return scores ``(batch, classes, length)``: classes second, as torch's losses expect."""
+        """Return scores ``(batch, classes, length)``, as torch's losses expect."""
         states, _ = self.lstm(self.embedding(tokens))
         scores: torch.Tensor = self.dense(states)
         return scores.transpose(1, 2)
@@ -109,7 +109,7 @@ def normalised_activation(channels: int, groups: int, between: scenario.Activati
 
 
 def check_image(input_shape: tuple[int, ...], kind: str, least: int) -> tuple[int, int, int]:
-    """Return channels, height and width of a sample; reject fewer than ``least`` pixels each way."""
+    """Return channels, height and width; reject fewer than ``least`` pixels each way."""
     if len(input_shape) not in (2, 3) or min(input_shape[-2:]) < least:
         raise ConfigError(
             "model.type",

@@ -22,7 +22,7 @@ _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def plain_name(model: nn.Module, name: str) -> str:
-    """Return a tensor's name without the prefixes of ``torch.compile`` and ``DataParallel``."""
+    """Return a tensor's name without prefixes of ``torch.compile`` and ``DataParallel``."""
     found, module = list[str](), model
     for part in name.split("."):
         wrapped = part == "_orig_mod" or (part == "module" and isinstance(module, _WRAPPERS))
@@ -109,7 +109,7 @@ def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
     """
     first = {id(one): plain_name(model, name) for name, one in model.named_parameters()}
     found = list[tuple[str, torch.Tensor, str]]()
-    # Entries of get_extra_state may be anything.
+    # get_extra_state may return anything
     for raw, tensor in model.state_dict(keep_vars=True).items():
         if isinstance(tensor, torch.Tensor):
             name = plain_name(model, raw)

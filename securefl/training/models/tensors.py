@@ -1,4 +1,4 @@
-"""Named tensors without a forward pass, from and to safetensors."""
+"""Named tensors without a forward pass."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
 
 HEAD = "securefl"
-"""Key of a file's metadata with the JSON of :func:`securefl.training.models.state_head`."""
+"""Key of a file's metadata for :func:`securefl.training.models.state_head`."""
 
 MOST_STEPS = 100
 """Most dots in a name: torch recurses into nested modules."""
@@ -169,7 +169,7 @@ def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, s
 
 
 def head_of(raw: bytes) -> str:
-    """Return the head in the metadata of a safetensors file; empty if there is none."""
+    """Return the head in a safetensors file's metadata, or an empty string."""
     told = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     found: str = told.get("__metadata__", {}).get(HEAD, "")
     return found

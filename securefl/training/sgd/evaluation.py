@@ -47,7 +47,7 @@ class Evaluator:
         position counts as a sample.
 
         Raises:
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         models.load_vector(self._module, params)
         self._module.eval()
@@ -56,7 +56,7 @@ class Evaluator:
         return Evaluation(accuracy, loss, success)
 
     def _measure(self, samples: _Samples) -> tuple[float, float]:
-        # Summed on the device, in double precision, since each read waits for a GPU.
+        # summed on the device: each read waits for a GPU
         totals = torch.zeros(2, dtype=torch.float64, device=samples.device)
         with torch.no_grad():
             for x, y in samples.batches():
@@ -109,7 +109,7 @@ class Confidences:
         2112.03570, figure 4). Scores that are not finite count as complete ignorance of the label.
 
         Raises:
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         models.load_vector(self._module, params)
         self._module.eval()
@@ -121,5 +121,5 @@ class Confidences:
                 others = scores.scatter(1, y.unsqueeze(1), -torch.inf).logsumexp(dim=1)
                 found.append(own - others)
         logits: F64 = torch.cat(found).numpy()
-        # Beyond this e^-x is 0 in double precision.
+        # beyond this e^-x is 0 in f64
         return np.clip(np.nan_to_num(logits, nan=-700.0), -700.0, 700.0)

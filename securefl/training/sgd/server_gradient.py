@@ -60,7 +60,7 @@ class ServerGradient:
         Raises:
             GradientNotFiniteError: the gradient at ``params`` is not finite.
             TrainingDivergedError: the server's own training ends in parameters that are not finite.
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         match self._rule.server_data:
             case int(batch):
@@ -82,18 +82,18 @@ class ServerGradient:
                 )
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
-        # torch's generator may draw: no privacy claim depends on these samples.
+        # no privacy claim depends on these samples
         seed = int.from_bytes(entropy.draw(8), "big")
         order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
         return self._on(params, order[:batch], seed)
 
     def _on(self, params: F32, rows: torch.Tensor, seed: int) -> F64:
-        """Return the gradient of the mean loss on ``rows``; ``seed`` is for models that draw."""
+        """Return the gradient of the mean loss on ``rows``; models may draw from ``seed``."""
         models.load_vector(self._module, params)
         weights = list(models.trained_parameters(self._module).values())
         total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
         with models.seed_torch(seed, self._device):
-            # Training mode, since recurrent layers have no gradient in evaluation mode on a GPU.
+            # recurrent layers have no gradient in evaluation mode on a GPU
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):
                 loss = cross_entropy(self._module(self._x[piece]), self._y[piece])

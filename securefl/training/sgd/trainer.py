@@ -53,7 +53,7 @@ class LocalTrainer:
 
         Raises:
             TrainingDivergedError: the result is not finite.
-            UsageError: ``params`` has the wrong dtype or length.
+            UsageError: ``params`` does not fit.
         """
         models.load_vector(self._module, params)
         # The order need not be secret, so torch's generator may draw it; the party's entropy gives each round

@@ -14,9 +14,7 @@ from securefl.base.errors import ConfigError, UsageError
 
 
 class ALIE(scenario.InformedAttack, tag="alie", frozen=True, kw_only=True):
-    """Mean of the known updates minus ``z`` standard deviations (a little is enough).
-
-    mean(x) - z std(x), coordinate by coordinate.
+    """Coordinate-wise mean(x) - ``z`` std(x) of the known updates x (a little is enough).
 
     Example:
         >>> ALIE(z=1.5)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]]).round(6)

@@ -8,8 +8,6 @@ from securefl.base.entropy import Entropy
 class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True, kw_only=True):
     """Mean of the coalition's updates times ``factor`` (SHARE, appendix D.1.1: beta).
 
-    factor * mean(x).
-
     Example:
         >>> FallOfEmpires(factor=-1.0)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
         array([-2., -3.])

@@ -9,9 +9,7 @@ from securefl.base.entropy import Entropy
 
 
 class Gaussian(scenario.UpdateAttack, tag="gaussian", frozen=True, kw_only=True):
-    """Independent Gaussian noise instead of the update, or added to it.
-
-    N(0, std^2) in each coordinate, or x + N(0, std^2) with ``add``.
+    """Independent N(0, std^2) noise in each coordinate instead of the update, or added to it.
 
     Example:
         >>> Gaussian(std=1.0)([1.0, 2.0], seed=1).round(6)
@@ -38,9 +36,9 @@ def gaussian(update: F64, std: float, entropy: Entropy, *, add: bool) -> F64:
 
 
 def _standard_normals(count: int, entropy: Entropy) -> F64:
-    """Return normals by the transform of Box and Muller 1958, one from every two uniform values."""
+    """Return normals by the transform of Box and Muller 1958 of two uniform values each."""
     words = prg.expand(entropy.draw(prg.KEY_BYTES), 2 * count, np.uint64) >> np.uint64(11)
     uniform = words.astype(np.float64) * 2.0**-53
-    # 1 - u is in (0, 1], so its logarithm is finite.
+    # 1 - u is in (0, 1], so its logarithm is finite
     normal: F64 = np.sqrt(-2.0 * np.log1p(-uniform[:count])) * np.cos(2.0 * np.pi * uniform[count:])
     return normal

@@ -10,8 +10,6 @@ class InnerProductManipulation(
 ):
     """Minus ``epsilon`` times the mean of the known honest updates.
 
-    -epsilon * mean(x).
-
     Example:
         >>> InnerProductManipulation(epsilon=0.5)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
         array([-1. , -1.5])

@@ -22,7 +22,7 @@ SMALLEST = 1e-5
 """Smallest lambda, at which the search ends without success (section 3.2 of the paper)."""
 _REFINEMENTS = 20
 _MARGIN = 1e-4
-"""Relative margin of the crafted row's score below the others', since the rule rounds the rows."""
+"""Relative margin of the crafted row's score, since the rule rounds the rows."""
 
 
 class LocalModelPoisoning(scenario.InformedAttack, tag="local-model-poisoning", frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ def _lambda(known: F64, copies: int) -> tuple[float, bool]:
 
 
 class _Election:
-    """Krum among ``copies`` of -lambda s and the known rows, for many lambda with one Gram matrix."""
+    """Krum among ``copies`` of -lambda s and the known rows, with one Gram matrix for all lambda."""
 
     def __init__(self, known: F64, signs: F64, copies: int) -> None:
         self._copies = copies

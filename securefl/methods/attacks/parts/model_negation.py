@@ -8,9 +8,7 @@ from securefl.base.entropy import Entropy
 
 
 class ModelNegation(scenario.UpdateAttack, tag="model-negation", frozen=True, kw_only=True):
-    """Negated model, which as an update is -2 times the round's parameters.
-
-    -2 theta for the parameters theta of the round.
+    """Negated model: as an update -2 theta for the round's parameters theta.
 
     Example:
         >>> ModelNegation()([1.0, 2.0], before=[0.5, 0.5])

@@ -9,8 +9,6 @@ from securefl.base.errors import ConfigError
 class Scale(scenario.UpdateAttack, tag="scale", frozen=True, kw_only=True):
     """Own update times ``factor``: -1 flips the sign, -10 and -100 are scaled sign flips.
 
-    factor * x.
-
     Example:
         >>> Scale(factor=-10.0)([1.0, 2.0])
         array([-10., -20.])

@@ -40,7 +40,7 @@ def clip_adaptively(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
     updates.
 
     Breakdown point: that of the rule.
-    Cost: two passes, O(c d) time and memory.
+    Cost: O(c d) time and memory.
     Source: Allouah et al. 2025, "Adaptive gradient clipping for robust federated learning" (arXiv
     2405.14432), algorithm 2.
 

@@ -13,9 +13,7 @@ from securefl.methods.robust import products
 
 
 class Bucketing(scenario.PreAggregation, tag="bucketing", frozen=True, kw_only=True):
-    """Means of random buckets of ``size`` cluster means.
-
-    Weighted means of ceil(c / size) random sets of ``size`` rows.
+    """Weighted means of random buckets of ``size`` cluster means.
 
     Example:
         >>> Bucketing(size=2)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]], seed=1)
@@ -44,7 +42,7 @@ def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, P
     all orders are equally likely.
 
     Breakdown point: that of the rule for ceil(c / size) rows, since a Byzantine cluster spoils one bucket.
-    Cost: one pass, O(c d) time; O(d c / size) memory.
+    Cost: O(c d) time; O(d c / size) memory.
     Source: Karimireddy, He, Jaggi 2022, "Byzantine-robust learning on heterogeneous datasets via bucketing"
     (arXiv 2006.09365), algorithm 1.
 

@@ -18,8 +18,6 @@ class NearestNeighbourMixing(
 ):
     """Means of the c - ``byzantine`` nearest cluster means of each cluster mean, itself included.
 
-    For each i the mean of the c - byzantine rows x_j with the smallest ||x_j - x_i||.
-
     Example:
         >>> NearestNeighbourMixing(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
         array([[  2.        ,   3.        ],
@@ -62,7 +60,7 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
             f"byzantine must be at least 0 and below half of the {clusters} clusters, found {byzantine}"
         )
     near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
-    # Scaled to a total of at most 1/256, so no sum overflows float64.
+    # at most 1/256 in total, so no sum overflows float64
     weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(products.total(stack.weights))[1])
     counted = (near + at_cut * part) * weights
     whole = np.array([products.total(row) for row in counted])

@@ -12,9 +12,7 @@ from securefl.methods.robust.distances import lengths
 
 
 class NormClipping(scenario.PreAggregation, tag="norm-clipping", frozen=True, kw_only=True):
-    """Clipping of cluster means to length ``radius``.
-
-    x_i min(1, radius / ||x_i||).
+    """Clipping of cluster means to length ``radius``: x_i min(1, radius / ||x_i||).
 
     Example:
         >>> NormClipping(radius=5.0)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]).round(6)
@@ -35,7 +33,7 @@ def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
     """Return ``x_i min(1, radius / ||x_i||)`` for all rows; ``noise_std`` stays as an upper bound.
 
     Breakdown point: that of the rule. Only the effect of a row is bounded.
-    Cost: two passes, O(c d) time and memory (no memory if no row is clipped).
+    Cost: O(c d) time and memory (no memory if no row is clipped).
     Source: Sun et al. 2019, "Can you really backdoor federated learning?" (arXiv 1911.07963), section 4.
 
     Raises:
@@ -47,7 +45,7 @@ def clip_norms(stack: ClusterMeans, radius: float) -> ClusterMeans:
 
 
 def clip_rows(stack: ClusterMeans, norms: F64, radius: float) -> ClusterMeans:
-    """Return the stack with rows of ``norms`` above ``radius`` scaled down to it."""
+    """Scale rows of ``norms`` above ``radius`` down to it."""
     longer = norms > radius
     if not longer.any():
         return stack

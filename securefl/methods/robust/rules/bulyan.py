@@ -11,10 +11,9 @@ from securefl.methods.robust.rules.mean_around_median import mean_of_nearest
 
 
 class Bulyan(scenario.Rule, tag="bulyan", frozen=True, kw_only=True):
-    """Coordinate-wise mean around the median of c - 2 byzantine rows selected by repeated Krum.
+    """Coordinate-wise mean around the median of c - 2 ``byzantine`` rows selected by repeated Krum.
 
-    Of c - 2 f selected rows, f = ``byzantine``: in each coordinate the mean of the c - 4 f values nearest
-    to the median.
+    That is the mean of the c - 4 ``byzantine`` values nearest to the median.
 
     Example:
         >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [2.0, 2.0], [1.0, 3.0], [2.0, 4.0], [100.0, -50.0]]

@@ -10,9 +10,9 @@ from securefl.methods.robust.products import total
 
 
 class CentredClipping(scenario.Rule, tag="centred-clipping", frozen=True, kw_only=True):
-    """Previous aggregate plus the mean of the differences to it, each clipped to ``radius``.
+    """Previous aggregate v plus the mean of the differences to it, each clipped to ``radius``.
 
-    v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i around the previous result v.
+    v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
 
     Example:
         >>> rows = [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]]

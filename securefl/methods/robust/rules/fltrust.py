@@ -41,7 +41,7 @@ def fltrust(stack: ClusterMeans) -> AggregationResult:
 
     Breakdown point: none by number. The result is no longer than u and at no obtuse angle to it; its quality
     depends on the server's data.
-    Cost: a few passes, O(c d) time; O(c + d) memory.
+    Cost: O(c d) time; O(c + d) memory.
     Source: Cao, Fang, Liu, Gong 2021, "FLTrust: Byzantine-robust federated learning via trust bootstrapping"
     (arXiv 2012.13995), algorithm 2.
 

@@ -21,9 +21,9 @@ class GeometricMedian(scenario.Rule, tag="geometric-median", frozen=True, kw_onl
     """
 
     smoothing: scenario.PositiveReal = 1e-6
-    """Distance, in the unit of the parameters, below which a row's weight no longer grows."""
+    """Distance, in the unit of the parameters, below which a row's weight stops growing."""
     tolerance: scenario.PositiveReal = 1e-10
-    """Smallest relative decrease of the sum of distances; a smaller one ends the iterations."""
+    """Smallest relative decrease of the sum of distances for another iteration."""
     iterations: scenario.Positive = 1000
     """Largest number of iterations."""
 

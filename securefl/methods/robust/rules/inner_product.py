@@ -24,11 +24,12 @@ _LARGEST = 1e290
 class InnerProduct(scenario.Rule, tag="inner-product", frozen=True, kw_only=True):
     """Mean of the clusters whose members have agreed most with descent on the server's data.
 
-    The mean of the share ``gamma`` of rows with the highest scores -<x_i, server gradient>.
+    It is the mean of the share ``gamma`` of rows with the highest scores -<x_i, server gradient>.
 
     Source: Xiang et al. 2023, algorithm 3. Scores below the mean of the highest ceil(``gamma`` c) become 0;
     the others are credited to every survivor of the cluster, undivided. The rule averages the ceil(``gamma``
-    c) clusters whose members have the most credit, even if all are bad.
+    c) clusters whose members have the most credit, even if all are bad. A party that is often absent earns
+    less.
 
     Ties go to the higher score in the round, then to the first in lexicographic order of the means. A
     negative threshold punishes the better clusters. ``all-scores`` has no threshold, and admits fewer
@@ -110,7 +111,7 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     Breakdown point: 0. A long row along descent puts all others below the threshold and is selected at full
     length; so bound lengths first (Xiang et al. test the norm). No other cluster is selected while honest
     clusters always have the highest products, all positive, and are at least k.
-    Cost: two passes, O(c d) time; O(c + d) memory.
+    Cost: O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
     learning" (arXiv 2304.09762), algorithm 3, lines 5 to 16, on cluster means instead of uploads. It leaves
     ties open.
@@ -173,13 +174,13 @@ def above_mean(scores: F64, gamma: float) -> F64:
     As printed, even if that mean is negative: then scores between it and 0 stay, and lower ones become 0.
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
-    # Rounding may put the mean of equal numbers above all of them.
+    # rounding may put the mean of equal numbers above them
     threshold = min(total(highest) / len(highest), float(highest[-1]))
     return np.where(scores < threshold, 0.0, scores)
 
 
 def pool_trust(trust: F64, row_of: npt.NDArray[np.intp], rows: int) -> F64:
-    """Return the mean trust of the clusters that count in each of ``rows`` rows, f64 ``(rows,)``."""
+    """Return the mean trust of the clusters in each of ``rows`` rows, f64 ``(rows,)``."""
     return np.bincount(row_of, trust, rows) / np.bincount(row_of, minlength=rows)
 
 

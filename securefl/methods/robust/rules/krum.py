@@ -11,9 +11,9 @@ from securefl.methods.robust.products import fold
 
 
 class Krum(scenario.Rule, tag="krum", frozen=True, kw_only=True):
-    """Cluster mean closest to its c - byzantine - 2 nearest ones.
+    """Cluster mean closest to its c - ``byzantine`` - 2 nearest ones.
 
-    x_i with the smallest sum_j ||x_i - x_j||^2 over its c - byzantine - 2 nearest x_j.
+    x_i with the smallest sum of ||x_i - x_j||^2 over these.
 
     Example:
         >>> Krum(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -44,7 +44,7 @@ def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. The chosen row is then within sqrt(c -
     byzantine - 2) honest diameters of an honest one. Unboundedly large rows win from min(c - byzantine - 1,
     max(byzantine + 2, ceil(c / 2))) on.
-    Cost: one Gram matrix, O(c^2 d) time; O(c^2) memory.
+    Cost: O(c^2 d) time; O(c^2) memory.
     Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
     section 4 and proposition 4.2.
 

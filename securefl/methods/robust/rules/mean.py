@@ -8,9 +8,7 @@ from securefl.methods.robust.products import combine
 
 
 class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
-    """Weighted mean of the cluster means: without faults equal to FedAvg.
-
-    sum_i w_i x_i / sum_i w_i.
+    """Weighted mean sum_i w_i x_i / sum_i w_i: without faults equal to FedAvg.
 
     Example:
         >>> Mean()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -29,7 +27,7 @@ class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
 def weighted_mean(stack: ClusterMeans) -> AggregationResult:
     """Return ``sum_i w_i x_i / sum_i w_i``: without faults this is FedAvg over all survivors.
 
-    The bits depend only on the order of the clusters. ``kept``: all clusters.
+    ``kept``: all clusters.
 
     Breakdown point: 0; one row can move the result anywhere.
     Cost: O(c d) time, O(d) memory.

@@ -15,8 +15,6 @@ from securefl.methods.robust.products import fold
 class MeanAroundMedian(scenario.Rule, tag="mean-around-median", frozen=True, kw_only=True):
     """Coordinate-wise mean of the c - ``byzantine`` values nearest to the median.
 
-    In each coordinate the mean of the c - byzantine values x_i with the smallest |x_i - median|.
-
     Example:
         >>> MeanAroundMedian(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
         array([2., 3.])
@@ -48,7 +46,7 @@ def mean_around_median(stack: ClusterMeans, byzantine: int) -> AggregationResult
     Breakdown point: ``byzantine`` clusters. The median then lies in the range of the other clusters, and the
     averaged values within the width of that range from it. With one more cluster, one of its values is
     averaged at any distance.
-    Cost: one sort of c values a coordinate and a few passes. O(d) memory.
+    Cost: one sort of c values a coordinate; O(d) memory.
     Source: Xie, Koyejo, Gupta 2018, "Generalized Byzantine-tolerant SGD" (arXiv 1802.10116), definition 7.
 
     Raises:
@@ -109,7 +107,7 @@ def _radius(block: distances.Block, median: F64, keep: int) -> F64:
 
 
 def _shares(distance: F64, radius: F64, keep: int) -> F64:
-    """Return 1 for values nearer than the radius, and equal parts of the remaining places for those at it."""
+    """Return 1 for values nearer than the radius, and equal parts of the remaining places at it."""
     inside, at_cut = distance < radius, distance == radius
     share = inside.astype(np.float64)
     share += at_cut * ((keep - inside.sum(axis=0)) / at_cut.sum(axis=0))

@@ -21,9 +21,7 @@ Ranks = npt.NDArray[np.intp]
 
 
 class Median(scenario.Rule, tag="median", frozen=True, kw_only=True):
-    """Coordinate-wise (weighted) median of the cluster means.
-
-    In each coordinate the midpoint of the lower and the upper weighted median.
+    """Coordinate-wise weighted median: the midpoint of the lower and the upper one.
 
     Example:
         >>> Median()([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -78,13 +76,13 @@ class _Middle:
         self.mask = distances.tag_mask(len(units))
         half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
         self.enough, self.too_much = half - slack, half + slack
-        # It is lowest if the heaviest clusters come first and highest if they come last.
+        # lowest if the heaviest clusters come first, highest if they come last
         ascending = np.sort(units)
         self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
         self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
 
     def find(self, block: distances.Block) -> tuple[F64, F64]:
-        """Return the lower and upper weighted median of each column, from tagged ranks."""
+        """Return the lower and upper weighted median of each column."""
         width = block.rows.shape[1]
         columns = np.arange(width)
         # Overwriting the tagged values is cheaper than fresh memory.
@@ -108,17 +106,17 @@ class _Middle:
         return lower, upper
 
     def _remove_tags(self, values: F64) -> F64:
-        """Return ``values`` without tags; ranks do not order values that are equal then."""
+        """Return ``values`` without tags."""
         return (values.view(np.int64) & ~self.mask).view(np.float64)
 
     def _rank(self, whose: Ranks, upto: F64, columns: Ranks) -> tuple[Ranks, F64]:
-        """Return the first rank up to which values weigh enough, by bisection, and their weight."""
+        """Return the first rank up to which values weigh enough, and their weight."""
         low, high = self.lowest, self.highest
-        self.units.take(whose[: high + 1], out=upto, mode="clip")  # the default mode would copy ``out``
+        self.units.take(whose[: high + 1], out=upto, mode="clip")  # the default would copy ``out``
         np.add.reduce(upto[: low + 1], axis=0, out=upto[low])
         for rank in range(low + 1, high + 1):
             upto[rank] += upto[rank - 1]
-        # Invariant: the values up to rank ``last`` weigh enough, those below rank ``first`` weigh less.
+        # values up to ``last`` weigh enough, values below ``first`` do not
         first, last = np.full(len(columns), low), np.full(len(columns), high)
         for _ in range((high - low).bit_length()):
             middle = (first + last) >> 1

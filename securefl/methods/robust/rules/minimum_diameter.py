@@ -21,9 +21,7 @@ Graph = list[int]
 
 
 class MinimumDiameter(scenario.Rule, tag="minimum-diameter", frozen=True, kw_only=True):
-    """Mean of the c - ``byzantine`` cluster means with the smallest diameter; exact.
-
-    The mean over the set S of c - byzantine rows with the smallest max_{i, j in S} ||x_i - x_j||.
+    """Mean of the c - ``byzantine`` cluster means with the smallest diameter max_ij ||x_i - x_j||; exact.
 
     Example:
         >>> MinimumDiameter(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -121,7 +119,7 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
             return False
         vertex = degrees.index(largest)
         if 1 in degrees:
-            # The neighbour of a leaf covers at least as many edges as the leaf.
+            # the neighbour of a leaf covers at least as many edges
             graph, budget = _without(graph, graph[degrees.index(1)]), budget - 1
         elif largest == 2 or largest > budget:
             # Only cycles are left, where any vertex will do, or its neighbours exceed the budget.

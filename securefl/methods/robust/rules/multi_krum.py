@@ -10,9 +10,7 @@ from securefl.methods.robust.rules.krum import krum_scores
 
 
 class MultiKrum(scenario.Rule, tag="multi-krum", frozen=True, kw_only=True):
-    """Mean of the ``keep`` cluster means with the best Krum scores.
-
-    sum over the ``keep`` rows of smallest Krum score of w_i x_i / sum of their w_i.
+    """Weighted mean of the ``keep`` cluster means with the smallest Krum scores.
 
     Example:
         >>> MultiKrum(byzantine=1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -46,7 +44,7 @@ def multi_krum(stack: ClusterMeans, byzantine: int, keep: int | None = None) -> 
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. A chosen Byzantine row has then displaced
     an honest one with a larger score. So each chosen row lies within sqrt(c - byzantine - 2) honest diameters
     of an honest one. Unboundedly large rows win if they win against Krum, and from c - keep + 1 on.
-    Cost: one Gram matrix and one pass, O(c^2 d) time; O(c^2 + d) memory.
+    Cost: O(c^2 d) time; O(c^2 + d) memory.
     Source: Blanchard et al. 2017, section 5 ("Multi-Krum").
 
     Raises:

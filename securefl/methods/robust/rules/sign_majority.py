@@ -12,9 +12,7 @@ from securefl.methods.robust.rules.median import WEIGHT_UNITS
 
 
 class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True):
-    """Coordinate-wise a fixed step in the direction of the majority of cluster means (signSGD).
-
-    step * sign(sum_i sign(x_i)).
+    """Coordinate-wise a fixed step in the direction of the majority: step * sign(sum_i sign(x_i)) (signSGD).
 
     Example:
         >>> SignMajority(step=0.1)([[1.0, 2.0], [2.0, 3.0], [3.0, 4.0], [100.0, -50.0]])
@@ -24,7 +22,7 @@ class SignMajority(scenario.Rule, tag="sign-majority", frozen=True, kw_only=True
     by_coordinate: ClassVar[bool] = True
 
     step: scenario.PositiveReal
-    """Step of each coordinate, in the unit of the parameters; the length of updates has no effect."""
+    """Step of each coordinate, in the unit of the parameters; lengths of updates have no effect."""
 
     def withstands(self, clusters: int) -> int:
         return (clusters - 1) // 2
@@ -66,5 +64,5 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
 
 
 def _tie_error(units: F64) -> float:
-    """Return the error of a tie by rounding to units: 0 if all weights are equal."""
+    """Return the rounding error of a tie: 0 if all weights are equal."""
     return 0.0 if bool((units == units[0]).all()) else 2.0 * len(units)

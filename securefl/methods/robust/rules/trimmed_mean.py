@@ -72,7 +72,7 @@ def trimmed_mean(stack: ClusterMeans, trim: int) -> AggregationResult:
     coordinates, (c - 2 trim) / c of all, within the range of the values that remain.
 
     Breakdown point: ``trim`` clusters cannot move a coordinate out of the range of the others.
-    Cost: one sort of c values a coordinate and a few passes. O(d) memory.
+    Cost: one sort of c values a coordinate; O(d) memory.
     Source: Yin et al. 2018 (arXiv 1803.01498), definition 2, with weights.
 
     Raises:

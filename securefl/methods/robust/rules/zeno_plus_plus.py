@@ -49,7 +49,7 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
         return self.batch
 
     def withstands(self, clusters: int) -> int:
-        # The test of a rescaled vector does not bound its length, and accepted means keep their own length.
+        # a rescaled vector's test does not bound the length of the mean
         return 0 if self.scale == "normalised" or self.rho == 0 else clusters
 
     def aggregate(self, stack: ClusterMeans) -> AggregationResult:
@@ -87,7 +87,7 @@ def zeno_plus_plus(stack: ClusterMeans, rule: ZenoPlusPlus) -> AggregationResult
     Breakdown point: none by number for "sum" and "mean" with rho > 0, which reject every vector longer than
     (||gradient|| + sqrt(||gradient||^2 + 4 rho eps / eta)) eta / (2 rho). 0 for "normalised": an accepted
     direction may have any length, so use norm clipping first, or bound updates by ``encoding.clip``.
-    Cost: a few passes, O(c d) time; O(c + d) memory.
+    Cost: O(c d) time; O(c + d) memory.
     Source: Xie, Koyejo, Gupta 2020, "Zeno++: robust fully asynchronous SGD" (arXiv 1903.07020); Velicheti,
     Xia, Koyejo 2021 (SHARE), algorithm 2 and definition B.2.
 

@@ -31,7 +31,7 @@ class LogNormalDirichlet(scenario.Partition, tag="log-normal-dirichlet", frozen=
 
 
 def _multinomial_sizes(total: int, parties: int, config: LogNormalDirichlet, rng: np.random.Generator) -> I64:
-    """Return the ``parties`` largest drawn sizes, in the order of the draw; the largest gets the rest."""
+    """Return the ``parties`` largest drawn sizes, in the order of the draw."""
     if parties > config.drawn:
         raise ConfigError(
             "data.partition.drawn",

@@ -11,9 +11,9 @@ class Scaffold(scenario.LocalMethod, tag="scaffold", frozen=True, kw_only=True):
     In the source c_i+ = c_i - c + (x - y_i) / (K eta) (option II), the mean of the K gradients before their
     correction. Here a party stores that mean, for any local optimiser.
 
-    In the source a party sends c_i+ - c_i, so that c stays the mean of all c_i, until an upload is lost. Here
-    a party sends ``share`` (c_i+ - c). With all parties present and ``share`` 1 the numbers are equal, and c
-    stays a mean of gradients after any loss.
+    In the source a party sends c_i+ - c_i, so that c stays the mean of all c_i, until an upload is lost or
+    left out by the rule. Here a party sends ``share`` (c_i+ - c). With all parties present and ``share`` 1
+    the numbers are equal, and c stays a mean of gradients after any loss.
 
     Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning" (arXiv
     1910.06378), algorithm 1.

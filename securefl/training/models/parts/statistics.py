@@ -1,4 +1,4 @@
-"""Model of a round for statistics: one number that no party trains."""
+"""Model for statistics: one number that no party trains."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Named arrays from a file: the initial parameters of users' sites."""
+"""Initial parameters of users' sites."""
 
 from typing import Annotated, ClassVar
 
