@@ -34,9 +34,6 @@ class ShardTrainer:
 
     Args:
         module: each call overwrites it; several trainers may use it in turn.
-        shard: the party's own data.
-        config: of local training.
-        device: of ``module``.
         data: returns the samples for poisoned rounds, or the same arrays.
         poisons: returns True for such a round.
 

@@ -1,8 +1,8 @@
 """Halving: evidence that members of one model belong to several groups, and the direction of the split.
 
 At rest, the mean updates of two groups that share a model are opposite. So means of a few members lie along
-one line, and a step along it lowers one group's loss and raises the other's. So does vector quantisation
-double a code book (Linde, Buzo and Gray 1980).
+one line, and a step along it lowers one group's loss and raises the other's. Vector quantisation doubles a
+code book by the same rule (Linde, Buzo and Gray 1980).
 """
 
 import math

@@ -65,12 +65,9 @@ def partial_view(
 
     If alpha K is not an integer, pass ceil(alpha K) / K as ``alpha``, since mwp uses ceil(alpha K) parties.
 
-    Args:
-        sample: the counts, positive, not yet truncated.
-        cap: U.
-        alpha: share of the parties whose counts may be false.
-        alpha_star: share of the weight that these may reach.
-        delta: probability of reporting a bound that does not hold, in (0, 1).
+    ``sample`` has positive counts, not yet truncated; ``alpha`` and ``alpha_star`` are as for
+    :func:`~securefl.methods.weighting.truncation.largest_cap`. A reported bound does not hold with
+    probability ``delta``, in (0, 1).
 
     Raises:
         UsageError: too few counts (:func:`smallest_sample`), or a parameter out of range.

@@ -40,9 +40,7 @@ class DpFleet:
     Args:
         module: a model for which :func:`fits_fleet` is true; each call overwrites it.
         pool: all samples, on the computing device.
-        input_shape: of one sample.
         config: only ``batch_size`` is used, the expected size of a batch.
-        dp: sampler, bound and momentum.
         threads: groups computed at the same time on a CPU.
 
     Raises:

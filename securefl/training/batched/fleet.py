@@ -118,7 +118,6 @@ class DenseFleet:
     Args:
         widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.
         pool: all samples, on the computing device.
-        config: of local training.
         threads: chunks trained at the same time, each with torch's number of threads.
     """
 

@@ -31,8 +31,6 @@ class LayerFleet:
     Args:
         module: a sequence of known layers (:func:`securefl.training.dpsgd.layers_of`); not overwritten.
         pool: all samples, on the computing device.
-        input_shape: of one sample.
-        config: of local training.
 
     Raises:
         UsageError: the module has other layers.

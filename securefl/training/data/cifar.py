@@ -32,7 +32,7 @@ _JPEG_SUBSET = "d355cdfe2c0018ece7c0162e3b1ae6a0286dc7c922d59e12d1e50bdda0d05757
 _MOMENTS = (0.4734, 0.2516)
 """Mean and deviation of the training images, from common values of the channels.
 
-They are (.4914, .4822, .4465) and (.2470, .2435, .2616).
+These have (.4914, .4822, .4465) and (.2470, .2435, .2616).
 """
 _JPEG_MOMENTS = (0.4741533969694649, 0.25095844866258527)
 """The same of the JPEG-recompressed images."""

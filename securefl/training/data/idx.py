@@ -27,7 +27,8 @@ UNSIGNED_BYTE = 0x08
 def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> U8:
     """Read the array in the idx file ``path``: u8, with ``dimensions`` axes, writable.
 
-    A name in ``.gz`` is unpacked. ``sha256`` is the required digest of the packed file in hex, or None.
+    A file whose name ends in ``.gz`` is unpacked. ``sha256`` is the required digest of the packed file in
+    hex, or None.
 
     Raises:
         ConfigError: the file is missing, unreadable, not the expected one, cut short, corrupt or too long.

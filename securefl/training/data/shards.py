@@ -125,7 +125,7 @@ def write_shards(
 ) -> ShardFiles:
     """Split ``dataset`` (:func:`split`) and write ``<party>.npz`` and ``test.npz`` into ``directory``.
 
-    Also ``server.npz`` if the server has samples. Only the caller can read ``directory``.
+    Also ``server.npz`` if the server has samples. The caller creates ``directory``, readable by itself only.
 
     Raises:
         ConfigError: the split is not feasible, or a file cannot be written.

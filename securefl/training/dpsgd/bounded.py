@@ -46,7 +46,7 @@ class BoundedSums:
         batch: expected size; the divisor, however many examples are drawn.
         carries: of each party, f64 ``(d,)``, or None for zeros.
         length: d.
-        device: of the gradients; one read returns the lengths for all parties of a block.
+        device: of the gradients; one read of it returns the lengths for all parties of a block.
     """
 
     def __init__(

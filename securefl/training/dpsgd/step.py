@@ -99,9 +99,7 @@ class DpStep:
 
     Args:
         module: overwritten by :meth:`load`; others may use it in turn.
-        source: of examples.
         batch: b_c, the expected size of a batch.
-        dp: the bound and the momentum.
 
     Raises:
         ConfigError: the model has no per-example gradients (:func:`securefl.training.dpsgd.ways.way_for`).

@@ -24,8 +24,6 @@ class DpSgdTrainer:
         module: each call overwrites it.
         shard: the party's records, copied to ``device``. A record of a text is one sequence.
         config: only ``batch_size`` is used, b_c, the expected size of a batch.
-        dp: sampler, bound and momentum.
-        device: of ``module``.
 
     Raises:
         ConfigError: b_c exceeds the number of records, or the model mixes the examples of a batch.
@@ -63,7 +61,7 @@ class DpSgdTrainer:
         torch, same number of threads).
 
         Args:
-            params: of the round's model, f32 ``(d,)``.
+            params: f32 ``(d,)``.
             carry: f64 ``(d,)``, uphill like gradients: minus the last upload, or minus the last step of the
                 global model. None: zeros.
             entropy: of this one update. Values drawn from it must stay secret.

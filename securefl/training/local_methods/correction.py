@@ -21,7 +21,6 @@ class Correction:
     """Correction of the gradients of one training.
 
     Args:
-        method: the local method.
         weights: with the values of the round's model.
         controls: the server's control variates, one for each weight, as received; empty without them.
         kept: the party's own; :meth:`end` replaces them.

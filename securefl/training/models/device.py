@@ -41,8 +41,8 @@ def choose_device(wanted: str | torch.device, processes: int) -> torch.device:
     """Return the device for a number of training processes, without side effects or a CUDA context.
 
     Args:
-        wanted: ``auto`` (CUDA if there is a GPU with enough memory, else the CPU), ``cpu``, or a device of
-            torch, such as ``cuda`` or ``cuda:1``.
+        wanted: ``auto`` (CUDA if a GPU has enough memory, else the CPU), or a device of torch: ``cpu``,
+            ``cuda``, ``cuda:1``.
         processes: that share the GPU; each needs :data:`LEAST_SHARE` of its memory.
 
     Raises:

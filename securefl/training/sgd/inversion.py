@@ -75,20 +75,11 @@ def match_gradient(
 ) -> F64:
     """Search for samples whose mean gradient at ``params`` has the direction of ``gradient``.
 
+    ``params`` and ``gradient`` are f32 and f64 ``(d,)``, ``labels`` i64 ``(n,)``, the result f64 ``(n,
+    *input_shape)``; ``input_shape`` is (height, width) or (channels, height, width).
+
     Source: Geiping et al. 2020 (arXiv 2003.14053). Costs about three times as much as ``steps`` trainings on
     a batch of n.
-
-    Args:
-        module: overwritten.
-        params: f32 ``(d,)``.
-        gradient: of the mean loss, or any positive multiple, f64 ``(d,)``.
-        labels: of the n samples, i64 ``(n,)``.
-        input_shape: of one sample: (height, width) or (channels, height, width).
-        seed: of the start of the search.
-        search: settings.
-
-    Returns:
-        The samples, f64 ``(n, *input_shape)``.
 
     Raises:
         UsageError: the arguments do not fit.

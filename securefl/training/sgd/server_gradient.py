@@ -29,9 +29,6 @@ class ServerGradient:
     Args:
         module: each call overwrites it; others may use it in turn.
         shard: the server's samples, copied to ``device``.
-        rule: rule that needs the gradients.
-        config: of the parties' training.
-        device: of ``module``.
         own: the server's entropy (:func:`securefl.protocol.round.shared.randomness.server_entropy`).
     """
 

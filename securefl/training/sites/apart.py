@@ -119,9 +119,7 @@ class ApartSite:
     Args:
         name: ``module:name``.
         party: owner of the site.
-        process: interpreter and memory.
         seconds: limit for a round, including a start.
-        given: arguments for an app.
         script: NVFlare script, in place of ``name``.
 
     Raises:
@@ -297,7 +295,7 @@ def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
 
     Raises:
         ConfigError: the site is refused.
-        SiteError: it cannot be made, lacks a member, or has no arrays.
+        SiteError: it cannot be made, lacks a member, or its parameters are not arrays.
     """
     if isinstance(said.get("reason"), str):
         raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))

@@ -57,15 +57,12 @@ class SiteTrainer:
 
     Args:
         site: called from one thread at a time.
-        layout: of the vector.
         planned: largest number of rounds.
-        log: the site's own.
-        evaluation: declared metrics.
         training: with ``dp_sgd``, steps on the site's records replace ``fit``.
 
     Raises:
-        ConfigError: metrics are declared, and the site does not evaluate; or a site with its own training
-            should have record-level privacy.
+        ConfigError: metrics are declared, and the site does not evaluate; or record-level privacy is required
+            of a site with its own training.
     """
 
     def __init__(

@@ -98,8 +98,6 @@ class RecordSteps:
         dataset: map-style; each item is a record (input, target).
         loss: called with one example at a time.
         batch: expected size of a batch.
-        dp: sampler, bound and momentum.
-        device: of ``model``.
 
     Raises:
         ConfigError: fewer records than a batch, no examples by number, or a model that mixes them.

@@ -85,15 +85,11 @@ def against_trimmed_mean_by_estimate(known: F64, entropy: Entropy) -> F64:
 def against_krum(known: F64, attackers: int) -> F64:
     """Return -lambda * s with the largest lambda found for which Krum chooses it; every attacker sends it.
 
-    s are the signs of the update that Krum chooses among the known ones: the direction of training. The
-    search halves a lambda that is too large until Krum chooses the crafted row among ``attackers`` copies and
-    the known updates. Then it bisects up to the double. If Krum chooses none, the result has
-    :data:`SMALLEST`.
-
-    Args:
-        known: all honest updates, at least 3.
-        attackers: q >= 1, also the number that Krum is assumed to tolerate. For k <= q + 1 any lambda wins;
-            then the first one is used.
+    s are the signs of the update that Krum chooses among the known ones: the direction of training. ``known``
+    has at least 3 rows. The search halves a lambda that is too large until Krum chooses the crafted row among
+    ``attackers`` copies and the known updates. Then it bisects up to the double. If Krum chooses none, the
+    result has :data:`SMALLEST`. Krum is assumed to tolerate ``attackers`` q >= 1. For k <= q + 1 any lambda
+    wins; then the first one is used.
 
     Knows: all honest updates and the rule (section 3.2, full knowledge).
     """

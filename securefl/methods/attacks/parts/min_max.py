@@ -32,11 +32,10 @@ class MinMax(scenario.InformedAttack, tag="min-max", frozen=True, kw_only=True):
 def min_max(known: F64, direction: Direction) -> F64:
     """Return the mean of the known updates, moved as far as the largest distance between two of them allows.
 
-    That is mean + gamma p for a direction p and the largest gamma with max_i ||mean + gamma p - x_i|| <=
-    max_ij ||x_i - x_j||. Each i gives a quadratic inequality in gamma that holds at 0, so gamma is the
+    See :class:`MinMax`. Each i gives a quadratic inequality in gamma that holds at 0, so gamma is the
     smallest of their larger roots.
 
-    Knows: all honest updates, or those of its coalition (the source's first and second adversary).
+    Knows: all honest updates, or those of its coalition (the source's second adversary).
     Source: Shejwalkar and Houmansadr 2021 (NDSS), Min-Max, agnostic to the rule.
     """
     mean, offsets = centre_rows(known)

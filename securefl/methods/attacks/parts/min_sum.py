@@ -30,8 +30,7 @@ class MinSum(scenario.InformedAttack, tag="min-sum", frozen=True, kw_only=True):
 def min_sum(known: F64, direction: min_max.Direction) -> F64:
     """Return the mean of the known updates, moved as far as the largest sum of squared distances allows.
 
-    That is mean + gamma p for a direction p and the largest gamma with sum_i ||mean + gamma p - x_i||^2 <=
-    max_i sum_j ||x_i - x_j||^2. The offsets from the mean add up to zero, so gamma^2 = (bound - sum_i ||mean
+    See :class:`MinSum`. The offsets from the mean add up to zero, so gamma^2 = (bound - sum_i ||mean
     - x_i||^2) / (k ||p||^2).
 
     Knows and source: as :func:`securefl.methods.attacks.parts.min_max.min_max`; Min-Sum.

@@ -40,10 +40,10 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
     The reference is the previous aggregate, which honest updates leave slowly. ``kept``: all clusters.
 
     Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration. So
-    the result is within ``iterations`` * ``radius``. Byzantine clusters of less than half of the weight,
-    floor((c - 1) / 2) equal ones, cannot move v away from the honest rows in any number of iterations. The
-    source's guarantee of an error proportional to the honest variance needs at most a tenth of Byzantine
-    weight, and a suitable radius.
+    the result is within ``iterations`` * ``radius`` of the reference. Byzantine clusters of less than half of
+    the weight, floor((c - 1) / 2) equal ones, cannot move v away from the honest rows in any number of
+    iterations. The source's guarantee of an error proportional to the honest variance needs at most a tenth
+    of Byzantine weight, and a suitable radius.
     Cost: one Gram matrix, O(c^2) an iteration, one pass; O(c^2 + d) memory. Distances are exact to 1e-7 of
     the differences' lengths.
     Source: Karimireddy, He, Jaggi 2021, "Learning from history for Byzantine robust optimization" (arXiv

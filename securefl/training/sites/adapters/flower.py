@@ -31,7 +31,6 @@ class FlowerSite:
     ``Context.state`` is kept as long as the process lives.
 
     Args:
-        app: a ClientApp.
         module: has ``samples`` and, above it, ``pyproject.toml``.
         given: the initial model, and the party's index.
 

@@ -30,8 +30,6 @@ class ScriptSite:
 
     Args:
         command: absolute path of the script, and its arguments.
-        party: NVFlare's site name.
-        given: the initial model.
 
     Raises:
         Refused: the script ended early, failed, or does not state its number of samples.
