@@ -11,9 +11,9 @@ def sparse_energy(encoded: I64, signal: F64, norm: float, coordinates: int) -> I
     """Return ``encoded`` less a vector of L2 norm ``norm`` on the coordinates that training moves most.
 
     The vector opposes the update and has the same size on all ``coordinates`` coordinates (at most d), up to
-    rounding. ``encoded`` is the own update, i64 ``(d,)`` steps, ``signal`` the same before rounding, f64
-    ``(d,)``; ``norm`` is in steps. Honest noise is added afterwards. At d = 10^5 both published tests miss 30
-    standard deviations on 79 coordinates.
+    rounding. Here ``encoded`` is the own update, i64 ``(d,)`` steps, ``signal`` the same before rounding, f64
+    ``(d,)``; ``norm`` is in steps. Honest noise is added afterwards, so length and law of the upload are
+    nearly honest. At d = 10^5 both published tests miss 30 standard deviations on 79 coordinates.
 
     Knows: its own update and the scenario's noise.
     Source: none; designed against algorithm 2 of Xiang et al. 2023 (arXiv 2304.09762), which tests one norm

@@ -51,7 +51,7 @@ def column_blocks(array: F64, tagged: bool = False) -> Iterator[Block]:
         at = slice(start, min(start + width, columns))
         shape = (clusters, at.stop - start)
         rows, ranked, scratch = (flat[: shape[0] * shape[1]].reshape(shape) for flat in buffers)
-        # a sort may put zeros of different signs in any order
+        # A sort may put zeros of different signs in any order.
         np.add(array[:, at], 0.0, out=rows)
         if tagged:
             bits = np.bitwise_and(rows.view(np.int64), ~mask, out=ranked.view(np.int64))
@@ -67,8 +67,8 @@ def squared_distances(rows: F64) -> F64:
 
     From a Gram matrix of rows rounded to 23 bits (:func:`securefl.methods.robust.products.gram`). Differences
     below 1e-7 of the rows' norms are lost, but a huge row only affects its own distances. Identical rows have
-    distance 0. Distances that overflow float64 are infinite. The bits are the same on every machine and for
-    any order of the rows.
+    distance 0 and equal distances to all others. Distances that overflow float64 are infinite. The bits are
+    the same on every machine and for any order of the rows.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         products = gram(rows)

@@ -112,8 +112,9 @@ def gram(rows: F64, origin: F64 | None = None, factor: float = 1.0) -> F64:
 
     In each block of several thousand columns, each row is rounded to 23 bits below its largest value there:
     each value changes by at most 2^-24 of that. The products are those of the rounded rows, up to 1e-15 of
-    their lengths, so distances satisfy the triangle inequality. Reordered rows give the same numbers
-    reordered. Products that overflow float64 are infinite or NaN, without a warning.
+    their lengths, so distances satisfy the triangle inequality. Identical rows have identical products, and
+    reordered rows the same numbers reordered. Products that overflow float64 are infinite or NaN, without a
+    warning.
     """
     clusters, dimension = rows.shape
     count = min(_STRIP // _COLUMNS, _LARGEST_BATCH // clusters**2, -(-dimension // _COLUMNS))

@@ -15,9 +15,9 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
     """Return, by coordinate, the mean of the values between the weighted ``beta`` and 1 - ``beta`` quantiles.
 
     With values in ascending order and T their total weight, each value counts with the part of its weight
-    within [beta T, (1 - beta) T] of the cumulated weights. So splitting one cluster into two of the same
-    value changes nothing. (The code of Portnoy et al. 2022 trims by weight, but keeps all or none of the
-    values at the quantiles.)
+    within [beta T, (1 - beta) T] of the cumulated weights. So the result is continuous in weights and values,
+    and splitting one cluster into two of the same value changes nothing. (The code of Portnoy et al. 2022
+    trims by weight, but keeps all or none of the values at the quantiles.)
 
     ``kept``: clusters with at least half of their fair share of coordinates, 1 - 2 beta of all, within the
     range of the values that count.
@@ -47,7 +47,7 @@ def weight_trimmed_mean(stack: ClusterMeans, beta: float) -> AggregationResult:
         np.put_along_axis(kept, whose, share, axis=0)
         mean = products.fold(np.multiply(kept, block.rows, out=block.rows))
         mean /= products.fold(kept)
-        # rounding must not leave their range
+        # Rounding must not leave their range.
         np.clip(mean, least, most, out=vector[block.at])
     vector += 0.0  # clipping may take either of two zeros of different sign
     return AggregationResult(vector, 2 * survived >= (1 - 2 * beta) * stack.dimension)

@@ -45,7 +45,7 @@ class Outlier:
     def send(self, turn: Turn) -> tuple[problem.Choice, F64]:
         """Return groups and vectors as :class:`Adversary` does."""
         look = turn.byzantine.look(self.factor * turn.models)
-        # false losses may be anything; argmin treats NaN as the minimum
+        # False losses may be anything; argmin treats NaN as the minimum.
         choice = look.losses.argmin(axis=1) if turn.pinned is None else turn.pinned
         return choice, look.gradients(choice)
 

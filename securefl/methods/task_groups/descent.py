@@ -79,8 +79,8 @@ def descend(
     """Run Algorithm 1 from ``start``, theta_j^(0), f64 ``(k, d)``.
 
     ``byzantine``, bool ``(m,)``, is True for machines whose messages ``adversary`` decides; without it all
-    behave honestly. ``pinned`` fixes the groups by machine (the last stage of Three-Stage); :data:`NOBODY`
-    for machines that do not take part.
+    behave honestly. The array ``pinned`` fixes the groups by machine (the last stage of Three-Stage);
+    :data:`NOBODY` for machines that do not take part.
 
     Raises:
         UsageError: shapes that do not fit; more models than machines; a loss of an honest machine that is not
@@ -197,9 +197,9 @@ def three_stage(
     Every machine joins its nearest centroid, trimmed ones too. Byzantine machines send the minimiser of their
     own data; ``adversary`` decides for them in the third stage.
 
-    ``groups`` is k, ``trim`` the share of minimisers that k-means excludes. ``oracle`` has true parameters,
-    f64 ``(k, d)``, as centroids: the best case for k-means. ``minimisers`` are those of the first stage, f64
-    ``(m, d)``, if already known.
+    With ``groups`` k, ``trim`` is the share of minimisers that k-means excludes. The ``oracle`` has true
+    parameters, f64 ``(k, d)``, as centroids: the best case for k-means. The ``minimisers`` are those of the
+    first stage, f64 ``(m, d)``, if already known.
     """
     minimisers = problem.minimisers() if minimisers is None else minimisers
     centroids = kmeans.trimmed_kmeans(minimisers, groups, trim, rng).centroids if oracle is None else oracle

@@ -31,7 +31,7 @@ class TrimmedShare:
 
     def of(self, members: int) -> robust.TrimmedMean | robust.Mean:
         """Return the rule for a group of ``members``."""
-        # 0.07 * 100 may be just above the intended integer
+        # In floating point 0.07 * 100 is just above 7.
         trim = min(math.ceil(self.share * members - 1e-9), (members - 1) // 2)
         return robust.TrimmedMean(trim=trim) if trim else robust.Mean()
 

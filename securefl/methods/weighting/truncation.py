@@ -41,7 +41,7 @@ def mwp(counts: Iterable[int | Fraction], share: Share) -> Fraction:
     if not 0 < exact(share) <= 1:
         raise UsageError(f"share of the parties must be above 0 and at most 1, found {share}")
     given = list(counts)
-    # integers are many times faster than fractions
+    # Integers are many times faster than fractions.
     unit = math.lcm(*(count.denominator for count in given))
     ranked = sorted((int(count * unit) for count in given), reverse=True)
     if not ranked or ranked[-1] < 0 or not ranked[0]:
@@ -66,7 +66,7 @@ def largest_cap(counts: Sequence[int], alpha: Share, alpha_star: Share) -> Fract
     """Return the largest U with mwp(trunc(N, U), alpha) <= alpha* (Equation 4), up to the largest count.
 
     By Theorem 1 no other way to lower counts until the bound holds removes less in total. A U equal to the
-    largest count truncates no party. ``alpha`` is the share of the parties whose counts may be false,
+    largest count truncates no party. Here ``alpha`` is the share of the parties whose counts may be false,
     ceil(alpha K) of them; ``alpha_star`` is the share of the weight that these may reach. Cost: O(K log K).
 
     Raises:

@@ -47,10 +47,11 @@ def cap_of(
 
     With ``ignore`` it is None. With ``passthrough`` it is the largest count of the participants, so no party
     is truncated (FedAvg: a false count lowers all other weights). With ``truncate`` it is ``weighting.cap``,
-    or the largest integer with which a share alpha of the present parties weighs at most alpha* of all of
-    them, and a share alpha of the participants at most alpha* of these. (With ten drawn of a hundred, a cap
+    or the largest integer that keeps two bounds: a share alpha of the present parties weighs at most alpha*
+    of all, and a share alpha of the participants at most alpha* of these. (With ten drawn of a hundred, a cap
     for the hundred alone would let one party outweigh the other nine.) If a group is so small that no weights
-    keep the bound, its smallest count is used.
+    keep the bound, its smallest count is used. Loading rejects a scenario for which all its parties are such
+    a group.
 
     Arguments as for :func:`public_weights`.
 
@@ -90,7 +91,7 @@ def _largest(weighting: scenario.Weighting, alpha: float, counts: Collection[int
 def _check(counts: Counts) -> None:
     for party in sorted(counts):
         count: object = counts[party]
-        # bool is a subclass of int
+        # A bool is an int for Python.
         if not isinstance(count, int) or isinstance(count, bool):
             raise PeerError(party, f"declared a sample count that is not an integer: {count!r}")
         if not 1 <= count <= MAX_COUNT:

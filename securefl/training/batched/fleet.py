@@ -109,11 +109,11 @@ class _Layer(NamedTuple):
 class DenseFleet:
     """SGD with momentum and weight decay of any number of parties, each on its own samples.
 
-    The gradient of a chunk of parties is written out, because ``vmap(grad(...))`` takes 2 to 5 times as long
-    (docs/adr/0010-vectorised-training.md). Results are those of
-    :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding of sums. Memory is that of a few
-    chunks. The numbers of threads and of chunks in flight change no bit; the members of a chunk may change
-    the last bits.
+    A step of a chunk of parties is a few batched matrix products. The gradient is written out, because
+    ``vmap(grad(...))`` takes 2 to 5 times as long (docs/adr/0010-vectorised-training.md). Results are those
+    of :class:`securefl.training.sgd.trainer.LocalTrainer`, up to the rounding of sums. Memory is that of a
+    few chunks. The numbers of threads and of chunks in flight change no bit; the members of a chunk may
+    change the last bits.
 
     Args:
         widths: of the layers, see :meth:`securefl.scenario.Model.vectorised_widths`.

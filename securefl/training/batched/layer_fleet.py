@@ -55,7 +55,7 @@ class LayerFleet:
         self._shape = input_shape
         self._config = config
         self._length = models.dimension(module)
-        # known layers draw nothing
+        # Known layers draw nothing.
         self._slopes = vmap(grad(self._loss), randomness="error")
         sample = torch.ones(1, *input_shape, device=self._device)
         states = 4 if config.momentum else 3  # parameters, gradients and temporaries of a step

@@ -83,7 +83,7 @@ def positions(path: Path, header: Sequence[str], names: Sequence[str]) -> list[i
 def _remedy(name: str, header: Sequence[str]) -> str:
     alike = [one for one in header if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", name)]
     if alike:
-        # files from macOS have decomposed letters, which look the same
+        # Files from macOS have decomposed letters, which look the same.
         return (
             f"the file writes it {alike[0]!a}, with other Unicode characters of the same letters: rename it"
         )

@@ -16,7 +16,7 @@ Samples = U8 | F32 | I64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Roles:
-    """Speaking roles of a text; ``train`` and ``test``, i64 ``(n,)``, have each sample's number."""
+    """Speaking roles of a text; ``train`` and ``test``, i64 ``(n,)``, have each sample's role number."""
 
     names: tuple[str, ...]
     """Names in the order of the text."""

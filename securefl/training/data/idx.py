@@ -69,7 +69,7 @@ def _parse(file: BinaryIO, path: Path, dimensions: int) -> U8:
             "fetch the original file again",
         )
     array = np.frombuffer(bytearray(_exactly(file, size, path)), dtype=np.uint8).reshape(shape)
-    # gzip checks its CRC at the end only
+    # At its end gzip checks the CRC.
     if file.read(1):
         raise ConfigError(
             str(path),

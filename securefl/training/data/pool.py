@@ -42,7 +42,7 @@ def pool_samples(
     starts: dict[int, int] = {}
     x_end = y_end = 0
     for x, y in parts:
-        # keeps each array alive, so that its id is not reused
+        # The lists keep each array alive, so that its id is not reused.
         if id(x) not in starts:
             starts[id(x)] = x_end
             xs.append(x)

@@ -12,8 +12,8 @@ def server_rows(dataset: Dataset, train: I64, config: scenario.Data, seed: int) 
     """Return the server's rows, i64 ``(n,)``, in shuffled order, with equally many of each class.
 
     They are rows of ``train``, or of the whole training half of ``dataset.servers`` if it exists. Samples of
-    a text are drawn uniformly. Sources: SHARE, appendix D (5 %); Xiang et al. 2023, section 4.4 (two samples
-    of each class).
+    a text, with a label per character, are drawn uniformly. Sources: SHARE, appendix D (5 %); Xiang et al.
+    2023, section 4.4 (two samples of each class).
 
     Raises:
         ConfigError: a class has too few samples, or the share is less than one of each class.
@@ -60,7 +60,7 @@ def _share(source: Dataset, labels: I64, kinds: int, fraction: float) -> int:
             f"class {scarce} of {source.name} has no samples, and the server needs as many of each class",
             "set a larger data.train_limit, or another set",
         )
-    # 0.29 * 100 is 28.999...
+    # In floating point 0.29 * 100 is just below 29.
     each = int(fraction * total / kinds + 1e-9)
     if not each:
         raise ConfigError(

@@ -44,10 +44,10 @@ def split(
 ) -> Split:
     """Split ``dataset`` by ``config``.
 
-    ``train_limit`` and ``test_limit`` are totals, and keep the first samples of a permutation. By role, only
-    the first ``len(parties)`` roles are used, and ``train_limit`` shortens them alike. The server's set is
-    drawn next, unless it comes from another data set. The rest is partitioned into a share for each party, or
-    into ``config.shares``, which parties take in turn, those of ``behind`` last.
+    ``train_limit`` and ``test_limit`` are totals, and keep the first samples of a permutation seeded with
+    ``seed``. By role, only the first ``len(parties)`` roles are used, and ``train_limit`` shortens them
+    alike. The server's set is drawn next, unless it comes from another data set. The rest is partitioned into
+    a share for each party, or into ``config.shares``, which parties take in turn, those of ``behind`` last.
 
     Raises:
         ConfigError: the split is not feasible (see :func:`partition`), or there is no such server set.
@@ -55,7 +55,7 @@ def split(
     """
     if len(set(parties)) != len(parties) or {TEST, SERVER_SET} & set(parties):
         raise UsageError(f"names of parties must be distinct and neither {TEST!r} nor {SERVER_SET!r}")
-    # another stream than the partition's
+    # The second word separates this stream from the partition's.
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     if config.partition.by_role:
         roles = _roles_for(dataset, len(parties))

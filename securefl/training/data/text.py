@@ -38,7 +38,7 @@ _TOKENS[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(1, CLASSES
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Speaker in one play."""
+    """Speaker in one play; the same name in another play is another role."""
 
     play: str
     speaker: str

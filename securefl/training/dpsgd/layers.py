@@ -72,7 +72,7 @@ class Layers:
             _forward(self._module, sample, kept)
         floats, patches = sample.numel(), 0
         for layer, inputs, outputs in kept:
-            # outputs, results of an activation and a norm, and slopes; f64 counts twice
+            # These are outputs, results of an activation and a norm, and slopes; f64 counts twice.
             floats += 6 * outputs.numel()
             if isinstance(layer, nn.Linear) and inputs.dim() == 2:
                 floats += 2 * (inputs.numel() + outputs.numel())
@@ -96,7 +96,7 @@ def layers_of(module: nn.Module, losses: Losses = example_losses) -> Layers | No
     for part in parts:
         starts[part] = start
         start += sum(weight.numel() for weight in part.parameters(recurse=False))
-    # tied parameters count more than once
+    # Tied parameters count more than once.
     alone = start == sum(weight.numel() for weight in module.parameters())
     moving = all(weight.requires_grad for weight in module.parameters())
     return Layers(module, starts, losses) if alone and moving else None

@@ -1,7 +1,7 @@
 """Secret draws of records for a step of DP-SGD, and of their slots.
 
 The bound on epsilon assumes exactly the named distribution, so the draw compares integers from the party's
-entropy. A few hundred outputs of a torch generator reveal its state.
+entropy. A torch generator has a seed of 64 bits, and a few hundred outputs reveal its state.
 """
 
 from collections.abc import Iterator

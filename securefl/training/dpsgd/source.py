@@ -28,7 +28,7 @@ class TakenExamples(NamedTuple):
     there: BoolArray | None = None
     """Mask of the rows that are examples; None: all are."""
     odd: Mapping[int, tuple[torch.Tensor, torch.Tensor]] = MappingProxyType({})
-    """Rows of another shape or dtype, by index, (1, ...) each."""
+    """Rows of another shape or dtype, by index, (1, ...) each, to be processed alone."""
 
 
 class ExampleSource(Protocol):
@@ -119,7 +119,7 @@ class DatasetSource:
                 samples[at], labels[at], there[at] = one[0], target[0], True
             else:
                 odd[at] = (one.to(self.device), target.to(self.device))
-        # one transfer, not one for each example
+        # One transfer is faster than one for each example.
         return TakenExamples(samples.to(self.device), labels.to(self.device), there, odd)
 
     def _template(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 The kernel of a matrix product, and so an example's last bits, depend on the number of rows and on its row. In
 a *fixed* pass neither depends on the other examples. Each tensor has the same number of rows, each example a
-randomly drawn one, and holes have a public sample.
+randomly drawn row, and each hole a public sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -124,7 +124,7 @@ class DpStep:
         self.chunk = max(1, models.pass_bytes(source.device, _CPU_PASS_BYTES) // each)
         """Examples of one pass without holes."""
         self.slots = privacy.batch_capacity(dp.sampler, batch)
-        """Slots of a batch; larger batches are negligibly rare."""
+        """Slots of a batch; larger batches are rarer than the accounting must allow for."""
         self.rows = self._rows_of(sample)
         """Rows of a fixed pass."""
 
@@ -198,7 +198,7 @@ class DpStep:
         singles = dict(odd)
         present = each.present(there)
         try:
-            # Copies, which in-place changes before an exception cannot reach.
+            # Copies are safe from in-place changes before an exception.
             examples = self.way.examples(*self._place_examples(samples, labels, each), present)
         except BaseException as error:
             foreign.pass_interrupt(error)
@@ -250,7 +250,7 @@ class DpStep:
             expect(carry, "carry", np.float64, (self._length,))
             if self._dp.carry == "off":
                 raise UsageError('carry must be None when training.dp_sgd.carry is "off"')
-            # its square has to be finite, with a margin
+            # Its square has to be finite, with a margin.
             if not -_LARGEST < carry.min() <= carry.max() < _LARGEST:
                 raise UsageError(
                     f"carry must be finite and below {_LARGEST:.1g} in each coordinate; found a larger one,"

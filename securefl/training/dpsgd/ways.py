@@ -75,7 +75,7 @@ class OneByOne:
             torch.zeros(len(x), weight.numel(), dtype=torch.float64, device=x.device) for weight in chosen
         ]
         for one in range(len(x)) if present is None else np.flatnonzero(present).tolist():
-            # a kernel may depend on the memory alignment of a row
+            # A kernel may depend on the memory alignment of a row.
             sample, label = x[one : one + 1].clone(), y[one : one + 1].clone()
             loss = self._losses(self._module(sample), label).sum()
             slopes = torch.autograd.grad(loss, chosen, materialize_grads=True)
@@ -122,7 +122,7 @@ def way_for(
     try:
         mapped.examples(sample, label)
     except Exception:
-        # torch cannot map an operation, or the loss rejects the label.
+        # Either torch cannot map an operation, or the loss rejects the label.
         return OneByOne(module, losses)
     return mapped
 

@@ -20,7 +20,7 @@ def build_model(
     """Return the model of ``config`` on the CPU, with parameters drawn from ``seed`` (torch's defaults).
 
     ``input_shape`` is that of one sample; a CNN takes (height, width) or (channels, height, width).
-    ``tokens`` is True for text. torch's global generator is restored.
+    ``tokens`` is True for text. Equal arguments give equal parameters; torch's global generator is restored.
 
     Raises:
         ConfigError: the model does not fit the data, or the custom factory fails or returns something else.

@@ -19,6 +19,8 @@ from securefl.training.models import flatten, state_dict, tensors
 def save_model(path: Path, module: torch.nn.Module, params: F32) -> None:
     """Write the whole model atomically: ``params``, f32 ``(d,)``, and the frozen parameters of ``module``.
 
+    Arrays are prepared as for sites (:func:`securefl.methods.server_optimisers.prepare_arrays`).
+
     Raises:
         ConfigError: the file cannot be written.
         UsageError: ``params`` does not fit.

@@ -43,7 +43,8 @@ def check_averageable(module: torch.nn.Module) -> None:
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """Return the parameters that training may change, in the order of the vector; tied ones once.
 
-    Frozen parameters are the same at all parties (:func:`frozen_digest`).
+    Only they are sent, noised and weighted. Frozen parameters are the same at all parties
+    (:func:`frozen_digest`).
     """
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 

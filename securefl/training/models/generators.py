@@ -13,7 +13,7 @@ def seed_torch(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Run the body with torch's generator seeded, and that of a GPU ``device``; then restore both."""
     gpu = device if device is not None and device.type == "cuda" else None
     with torch.random.fork_rng(devices=[] if gpu is None else [gpu], device_type="cuda"):
-        # torch.manual_seed would also seed other GPUs
+        # The function torch.manual_seed would also seed other GPUs.
         torch.default_generator.manual_seed(seed)
         if gpu is not None:
             with torch.cuda.device(gpu):  # seeds the current GPU

@@ -60,7 +60,8 @@ def dense_network(
 class NextCharacter(nn.Module):
     """Network from tokens i64 ``(batch, length)`` to the scores of the next token at each position.
 
-    SHARE (section 6.2) and McMahan et al. 2017 (section 3, 256 units) have two LSTM layers.
+    Each sequence begins with a zero state. SHARE (section 6.2) and McMahan et al. 2017 (section 3, 256 units)
+    have two LSTM layers.
     """
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:

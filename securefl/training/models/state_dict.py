@@ -109,7 +109,7 @@ def _entries(model: nn.Module) -> list[tuple[str, torch.Tensor, str]]:
     """
     first = {id(one): plain_name(model, name) for name, one in model.named_parameters()}
     found = list[tuple[str, torch.Tensor, str]]()
-    # get_extra_state may return anything
+    # A module's get_extra_state may return anything.
     for raw, tensor in model.state_dict(keep_vars=True).items():
         if isinstance(tensor, torch.Tensor):
             name = plain_name(model, raw)

@@ -56,7 +56,7 @@ class Evaluator:
         return Evaluation(accuracy, loss, success)
 
     def _measure(self, samples: _Samples) -> tuple[float, float]:
-        # summed on the device: each read waits for a GPU
+        # The sum stays on the device, since each read waits for a GPU.
         totals = torch.zeros(2, dtype=torch.float64, device=samples.device)
         with torch.no_grad():
             for x, y in samples.batches():
@@ -121,5 +121,5 @@ class Confidences:
                 others = scores.scatter(1, y.unsqueeze(1), -torch.inf).logsumexp(dim=1)
                 found.append(own - others)
         logits: F64 = torch.cat(found).numpy()
-        # beyond this e^-x is 0 in f64
+        # Beyond this e^-x is 0 in f64.
         return np.clip(np.nan_to_num(logits, nan=-700.0), -700.0, 700.0)

@@ -101,7 +101,7 @@ def match_gradient(
             found = torch.cat([slope.reshape(-1) for slope in slopes])
             far = 1 - torch.cosine_similarity(found, wanted, dim=0) + how.smoothness * _variation(x)
             (slope,) = torch.autograd.grad(far, [x])
-            # the squares of signs are 1, so only Adam's mean remains
+            # The squares of signs are 1, so only Adam's mean remains.
             moving.mul_(_MEMORY).add_(slope.sign(), alpha=1 - _MEMORY)
             rate = how.rate * 0.1 ** sum(step >= share * how.steps for share in (0.5, 0.8))
             with torch.no_grad():

@@ -20,11 +20,11 @@ PIECE = 512
 class ServerGradient:
     """Gradients of the server's own data, for a rule that needs them.
 
-    Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn without
-    replacement (SHARE, algorithm 2), without weight decay. The inner-product rule gets the gradient of the
-    mean loss on all samples, once a round (Xiang et al. 2023, algorithm 3, line 5). FLTrust gets minus the
-    update of local training on all samples, with the parties' configuration and once a round (Cao et al.
-    2021, algorithm 2), neither clipped nor weighted.
+    Zeno++ gets, for every reclustering, the gradient of the mean loss on ``rule.batch`` samples drawn anew
+    without replacement, or on all if there are fewer (SHARE, algorithm 2), without weight decay. The
+    inner-product rule gets the gradient of the mean loss on all samples, once a round (Xiang et al. 2023,
+    algorithm 3, line 5). FLTrust gets minus the update of local training on all samples, with the parties'
+    configuration and once a round (Cao et al. 2021, algorithm 2), neither clipped nor weighted.
 
     Args:
         module: each call overwrites it; others may use it in turn.
@@ -79,7 +79,7 @@ class ServerGradient:
                 )
 
     def _on_batch(self, params: F32, batch: int, entropy: Entropy) -> F64:
-        # no privacy claim depends on these samples
+        # No privacy claim depends on these samples.
         seed = int.from_bytes(entropy.draw(8), "big")
         order = torch.randperm(len(self._y), generator=torch.Generator().manual_seed(seed))
         return self._on(params, order[:batch], seed)
@@ -90,7 +90,7 @@ class ServerGradient:
         weights = list(models.trained_parameters(self._module).values())
         total = torch.zeros(len(params), dtype=torch.float64, device=self._device)
         with models.seed_torch(seed, self._device):
-            # recurrent layers have no gradient in evaluation mode on a GPU
+            # Recurrent layers have no gradient in evaluation mode on a GPU.
             self._module.train()
             for piece in torch.split(rows.to(self._device), PIECE):
                 loss = cross_entropy(self._module(self._x[piece]), self._y[piece])

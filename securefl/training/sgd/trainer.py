@@ -93,7 +93,7 @@ class LocalTrainer:
 
     def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
         """Yield the batches of all epochs, as indices into the shard."""
-        # Of almost equal size: the step of a last batch of one or two samples would be mostly noise.
+        # Sizes are almost equal, as the step of a last batch of one or two samples would be mostly noise.
         batches = math.ceil(samples / clustering.batch_size_of(self._config, samples))
         for _ in range(self._config.epochs):
             permutation = torch.randperm(samples, generator=order).to(self._device)

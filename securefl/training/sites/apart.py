@@ -128,7 +128,7 @@ class ApartSite:
     """
 
     keeps_nothing = True
-    """True: given arrays are copied at once."""
+    """True: given arrays are copied at once and never written to."""
 
     def __init__(
         self,

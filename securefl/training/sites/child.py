@@ -268,7 +268,7 @@ def main(descriptor: int, memory: int) -> None:
         # Data, not addresses, of which libraries reserve many times as much.
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     with contextlib.suppress(OSError):
-        # without memory the machine ends this process before the party's
+        # Without memory the machine ends this process before the party's.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - takes no names
     channel = socket.socket(fileno=descriptor)

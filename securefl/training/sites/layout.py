@@ -26,7 +26,7 @@ class SiteError(SecureflError):
 
     def __init__(self, said: str) -> None:
         short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
-        # a line break could forge a line of the log, an escape sequence one of the terminal
+        # A line break could forge a line of the log, an escape sequence one of the terminal.
         super().__init__("".join(letter if letter.isprintable() else " " for letter in short))
 
 
@@ -103,7 +103,7 @@ def is_count(value: object) -> bool:
     """Return True for a whole number of 0 or more, including numpy's and whole floats."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
-    # int() would fail on infinities and NaN
+    # Infinities and NaN make int() fail.
     return float(value) >= 0 and (isinstance(value, numbers.Integral) or float(value).is_integer())
 
 

@@ -22,7 +22,8 @@ SITE_LOG = "{}.site.jsonl"
 class SiteLog:
     """Log of a line of JSON per round, in a file that only its owner can read.
 
-    A full disk loses lines, but no round.
+    A full disk loses lines, but no round: participation must not depend on the log. The callbacks are for a
+    run of all sites on one machine.
 
     Args:
         path: of the file, made with the first line; None to keep nothing.
@@ -67,7 +68,7 @@ class SiteLog:
     def log_failure(self, round_: int, error: BaseException) -> None:
         """Log the reason for a missing update, with the traceback."""
         lines = traceback.format_exception(error)
-        # a SiteError is the line to read
+        # A SiteError is the line to read.
         reason = str(error) if isinstance(error, SiteError) else foreign.describe(error)
         self._append({"round": round_, "error": reason, "traceback": "".join(lines)})
         self._tell(round_, str(error) if isinstance(error, SecureflError) else reason)

@@ -1,6 +1,6 @@
 """Tensors of a site's module that are sent, looked up anew at each use.
 
-User code may replace the objects, as ``load_state_dict(..., assign=True)`` does.
+User code may replace the objects, as ``load_state_dict(..., assign=True)`` does, and train the new ones.
 """
 
 import fnmatch

@@ -145,7 +145,7 @@ class TorchSite:
 
     @property
     def keeps_nothing(self) -> bool:
-        """True if the received arrays are copied at once."""
+        """True if the received arrays are copied at once and never written to."""
         # A subclass may have another fit.
         return type(self) is TorchSite
 
@@ -231,7 +231,7 @@ class TorchSite:
             raise ConfigError("TorchSite", "cannot train", "pass loader, loss and optimiser")
         steps = [weight for weight in self._model.parameters() if weight.requires_grad]
         if self._optimiser is not None and not _optimises(self._optimiser, steps):
-            # user code may have replaced parameters
+            # User code may have replaced parameters.
             self._optimiser = None
         optimiser = self._optimiser or self._make(steps)
         self._optimiser = optimiser if self._keep else None
@@ -260,7 +260,7 @@ class TorchSite:
                 raise SiteError(
                     "the loader gave no batch: it has fewer samples than one batch holds, and drop_last"
                 )
-            # one read per epoch, since each waits for a GPU
+            # One read per epoch suffices; each waits for a GPU.
             values = torch.stack(losses).to("cpu", torch.float64).tolist()
             weighted = (loss * size for loss, size in zip(values, sizes, strict=True))
             mean = math.fsum(weighted) / max(1, sum(sizes))
@@ -326,7 +326,7 @@ def _optimises(optimiser: torch.optim.Optimizer, weights: Iterable[nn.Parameter]
 
 def _kept_in_evaluation(model: nn.Module) -> tuple[nn.Module, ...]:
     """Return the modules in evaluation mode within a model in training mode."""
-    # a whole model in evaluation mode was loaded so, as by from_pretrained
+    # A whole model in evaluation mode was loaded so, as by from_pretrained.
     return tuple(module for module in model.modules() if not module.training) if model.training else ()
 
 

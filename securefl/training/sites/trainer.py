@@ -97,7 +97,7 @@ class SiteTrainer:
         """Return the update of this round's training from ``params``, f32 ``(d,)``: f64 ``(d,)``, finite.
 
         If metrics are declared, the words of the site's evaluation of ``params`` follow: f64 ``(d + w,)``.
-        ``carry`` starts per-example momentum with record-level privacy, else None. ``entropy`` gives the
+        The ``carry`` starts per-example momentum with record-level privacy, else None. ``entropy`` gives the
         site's seed; ``samples`` limits the samples that it uses.
 
         Raises:

@@ -56,7 +56,7 @@ def write_arrays(tensors: Mapping[str, torch.Tensor], arrays: Arrays) -> None:
             return
         for name, tensor in tensors.items():
             if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-                # also for read-only arrays, which from_numpy does not accept
+                # This also takes read-only arrays, which from_numpy does not accept.
                 np.copyto(tensor.detach().numpy(), arrays[name])
             else:
                 tensor.copy_(torch.from_numpy(np.array(arrays[name])))

@@ -91,7 +91,8 @@ def add_patch(x: Inputs, size: int) -> Inputs:
 def trigger_samples(x: Inputs, y: I64, target: int, size: int) -> tuple[Inputs, I64]:
     """Return the samples that are not of class ``target``, patched and labelled ``target``.
 
-    The share of them that a model labels so, 0 to 1, is the backdoor's success rate.
+    The share of them that a model labels so, 0 to 1, is the backdoor's success rate; without an attack, about
+    the rate of honest mistakes.
     """
     others = y != target
     return add_patch(x, size)[others], np.full_like(y[others], target)

@@ -23,7 +23,7 @@ class FallOfEmpires(scenario.CoalitionAttack, tag="fall-of-empires", frozen=True
 def fall_of_empires(known: F64, factor: float) -> F64:
     """Return ``factor`` times the mean of the coalition's own updates; every member sends it.
 
-    Knows: the trained updates of its coalition.
+    Knows: the trained updates of its coalition. With one attacker it equals ``scale``.
     Source: SHARE (Velicheti et al. 2021), appendix D.1.1, with ``factor`` -1 and -10: a modification of Xie
     et al. 2020, which takes the mean of the honest updates.
     """

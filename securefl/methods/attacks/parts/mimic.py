@@ -27,8 +27,8 @@ def mimic(known: F64) -> F64:
     z is the direction of the largest variance. The first row wins ties.
 
     Knows: all honest updates in the source; in the coalition's form those of its members.
-    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds; here
-    z and the choice are of one round.
+    Source: Karimireddy, He and Jaggi 2022 (arXiv 2006.09365), "mimic". They estimate z over many rounds and
+    then copy one party for good; here z and the choice are of one round.
     """
     centred = known - known.mean(axis=0)
     # The covariance's eigenvectors are combinations of the rows: k x k instead of d x d.

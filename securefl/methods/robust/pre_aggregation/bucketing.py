@@ -38,8 +38,8 @@ def bucket(stack: ClusterMeans, size: int, seed: bytes) -> tuple[ClusterMeans, P
     """Return weighted means of ``ceil(c / size)`` random buckets of ``size`` clusters.
 
     The last bucket may be smaller. A bucket's weight and survivors are the sums over its clusters. If parties
-    hold different data, buckets are more alike than clusters. ``seed`` is the certified seed of the round;
-    all orders are equally likely.
+    hold different data, buckets are more alike than clusters, and robust rules lose less. ``seed`` is the
+    certified seed of the round; all orders are equally likely.
 
     Breakdown point: that of the rule for ceil(c / size) rows, since a Byzantine cluster spoils one bucket.
     Cost: O(c d) time; O(d c / size) memory.

@@ -60,7 +60,7 @@ def mix_nearest(stack: ClusterMeans, byzantine: int) -> ClusterMeans:
             f"byzantine must be at least 0 and below half of the {clusters} clusters, found {byzantine}"
         )
     near, at_cut, part = _places(squared_distances(stack.means), clusters - byzantine)
-    # at most 1/256 in total, so no sum overflows float64
+    # The weights add up to at most 1/256, so no sum overflows float64.
     weights = stack.weights * math.ldexp(1.0, -9 - math.frexp(products.total(stack.weights))[1])
     counted = (near + at_cut * part) * weights
     whole = np.array([products.total(row) for row in counted])

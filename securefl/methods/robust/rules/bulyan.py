@@ -47,7 +47,8 @@ def bulyan(stack: ClusterMeans, byzantine: int) -> AggregationResult:
 
     Breakdown point: ``byzantine`` rows, given c >= 4 * byzantine + 3, which are fewer than half of the
     selected. Then each coordinate is within the width of the honest range from that range. Krum only bounds
-    the distance, which may hide a large error in one coordinate.
+    the distance, which may hide a large error in one coordinate. Beyond ``byzantine``, large rows must first
+    be forced into the selection.
     Cost: one Gram matrix and one sort of theta values a coordinate, O(c^2 d) time, O(c^3 log c) for the
     selection; O(c d + c^2) memory.
     Source: El Mhamdi, Guerraoui, Rouault 2018, "The hidden vulnerability of distributed learning in

@@ -37,7 +37,8 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
 
         v <- v + sum_i w_i (x_i - v) min(1, radius / ||x_i - v||) / sum_i w_i.
 
-    The reference is the previous aggregate, which honest updates leave slowly. ``kept``: all clusters.
+    The reference is the previous aggregate, which honest updates leave slowly, so history limits attacks that
+    are small in every round. ``kept``: all clusters.
 
     Breakdown point: a cluster moves v by at most its share of the weight times ``radius`` in an iteration. So
     the result is within ``iterations`` * ``radius`` of the reference. Byzantine clusters of less than half of

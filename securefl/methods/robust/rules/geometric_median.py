@@ -44,10 +44,10 @@ def geometric_median(
         v <- sum_i b_i x_i / sum_i b_i,    b_i = w_i / max(smoothing, ||x_i - v||).
 
     The start is one such step, with the median distance for ``smoothing``, from the row with the smallest
-    weighted sum of distances (the mean of these points if several rows tie). (From the mean, as in the
-    source, log(size of the largest row) more iterations are needed.) The iteration stops when the sum
-    decreases by less than ``tolerance`` times the sum, or after ``iterations``. Minimisers on a segment, as
-    for two equal clusters, are not unique; the start decides. ``kept``: all clusters.
+    weighted sum of distances (the mean of these points if several rows tie). From the mean, as in the source,
+    log(size of the largest row) more iterations are needed. The iteration stops when the sum decreases by
+    less than ``tolerance`` times the sum, or after ``iterations``. Minimisers on a segment, as for two equal
+    clusters, are not unique; the start decides. ``kept``: all clusters.
 
     Breakdown point: clusters of less than half of the weight, floor((c - 1) / 2) equal ones, cannot move v
     farther from the others than a constant times their diameter.

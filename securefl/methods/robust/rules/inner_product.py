@@ -109,7 +109,7 @@ def inner_product(stack: ClusterMeans, rule: InnerProduct) -> AggregationResult:
     ``kept``: the selected clusters.
 
     Breakdown point: 0. A long row along descent puts all others below the threshold and is selected at full
-    length; so bound lengths first (Xiang et al. test the norm). No other cluster is selected while honest
+    length. So bound lengths first (Xiang et al. test the norm). No other cluster is selected while honest
     clusters always have the highest products, all positive, and are at least k.
     Cost: O(c d) time; O(c + d) memory.
     Source: Xiang, Wang, Lin, Wang 2023, "Practical differentially private and Byzantine-resilient federated
@@ -174,7 +174,7 @@ def above_mean(scores: F64, gamma: float) -> F64:
     As printed, even if that mean is negative: then scores between it and 0 stay, and lower ones become 0.
     """
     highest = np.sort(scores)[len(scores) - places(gamma, len(scores)) :]
-    # rounding may put the mean of equal numbers above them
+    # Rounding may put the mean of equal numbers above them.
     threshold = min(total(highest) / len(highest), float(highest[-1]))
     return np.where(scores < threshold, 0.0, scores)
 

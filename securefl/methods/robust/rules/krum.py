@@ -43,7 +43,8 @@ def krum(stack: ClusterMeans, byzantine: int) -> AggregationResult:
     Hazard: publishing the result publishes one cluster's opened sum.
     Breakdown point: ``byzantine`` rows if c >= 2 * byzantine + 3. The chosen row is then within sqrt(c -
     byzantine - 2) honest diameters of an honest one. Unboundedly large rows win from min(c - byzantine - 1,
-    max(byzantine + 2, ceil(c / 2))) on.
+    max(byzantine + 2, ceil(c / 2))) on. They fill each other's neighbourhoods, or honest ones contain as many
+    of them as theirs contain honest rows.
     Cost: O(c^2 d) time; O(c^2) memory.
     Source: Blanchard et al. 2017, "Machine learning with adversaries: Byzantine tolerant gradient descent",
     section 4 and proposition 4.2.

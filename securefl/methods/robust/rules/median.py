@@ -76,7 +76,7 @@ class _Middle:
         self.mask = distances.tag_mask(len(units))
         half, slack = float(units.sum()) / 2.0, 2.0 * len(units)
         self.enough, self.too_much = half - slack, half + slack
-        # lowest if the heaviest clusters come first, highest if they come last
+        # The rank is lowest if the heaviest clusters come first, and highest if they come last.
         ascending = np.sort(units)
         self.lowest = int(np.searchsorted(np.cumsum(ascending[::-1]), self.enough))
         self.highest = int(np.searchsorted(np.cumsum(ascending), self.enough))
@@ -101,7 +101,7 @@ class _Middle:
             doubtful |= (other != rank) & (self._remove_tags(value(other)) == self._remove_tags(lower))
         (at,) = np.nonzero(doubtful)
         if at.size:
-            # block.rows[:, at] would be in column order
+            # The slice block.rows[:, at] would be in column order.
             lower[at], upper[at] = self._check_guess(block.rows.take(at, axis=1), lower[at])
         return lower, upper
 
@@ -116,7 +116,7 @@ class _Middle:
         np.add.reduce(upto[: low + 1], axis=0, out=upto[low])
         for rank in range(low + 1, high + 1):
             upto[rank] += upto[rank - 1]
-        # values up to ``last`` weigh enough, values below ``first`` do not
+        # Values up to rank ``last`` weigh enough, values below rank ``first`` do not.
         first, last = np.full(len(columns), low), np.full(len(columns), high)
         for _ in range((high - low).bit_length()):
             middle = (first + last) >> 1

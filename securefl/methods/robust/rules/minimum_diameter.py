@@ -119,7 +119,7 @@ def _cover_fits(graph: Graph, budget: int) -> bool:
             return False
         vertex = degrees.index(largest)
         if 1 in degrees:
-            # the neighbour of a leaf covers at least as many edges
+            # The neighbour of a leaf covers at least as many edges.
             graph, budget = _without(graph, graph[degrees.index(1)]), budget - 1
         elif largest == 2 or largest > budget:
             # Only cycles are left, where any vertex will do, or its neighbours exceed the budget.

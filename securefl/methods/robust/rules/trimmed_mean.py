@@ -40,7 +40,7 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
         """Return the number of ``values`` values trimmed at each end, if all have the same weight."""
         if isinstance(self.trim, int):
             return self.trim
-        # 0.07 * 100 is 7.000000000000001, 0.29 * 100 is 28.999999999999996.
+        # In floating point 0.07 * 100 is 7.000000000000001, 0.29 * 100 is 28.999999999999996.
         return math.floor((self.beta or 0.0) * values + 1e-9)
 
     @property

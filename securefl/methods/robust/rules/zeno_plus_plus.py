@@ -49,7 +49,7 @@ class ZenoPlusPlus(scenario.Rule, tag="zeno++", frozen=True, kw_only=True):
         return self.batch
 
     def withstands(self, clusters: int) -> int:
-        # a rescaled vector's test does not bound the length of the mean
+        # A test of rescaled vectors does not bound the length of the means.
         return 0 if self.scale == "normalised" or self.rho == 0 else clusters
 
     def aggregate(self, stack: ClusterMeans) -> AggregationResult:

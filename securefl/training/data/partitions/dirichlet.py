@@ -48,7 +48,7 @@ def _dirichlet(size: int, alpha: float, rng: np.random.Generator) -> F64:
     mix: F64 = rng.dirichlet(np.full(size, alpha))
     if np.isfinite(mix).all() and mix.sum() > 0.5:
         return mix
-    # beyond floating point the draw is its limit: one class, or all alike
+    # Beyond floating point the draw is its limit: one class, or all alike.
     if alpha < 1.0:
         one_class: F64 = np.eye(size)[rng.integers(size)]
         return one_class

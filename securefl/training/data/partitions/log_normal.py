@@ -14,7 +14,7 @@ class LogNormal(scenario.Partition, tag="log-normal", frozen=True, kw_only=True)
     """Standard deviation of the logarithm."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> list[I64]:
-        # a mean of the logarithms would cancel
+        # A mean of the logarithms would cancel.
         sizes = _log_normal_sizes(len(labels), parties, self.sigma, rng)
         return partition.cut(rng.permutation(len(labels)), sizes)
 

@@ -39,7 +39,7 @@ class GroupNormCnn(scenario.Model, tag="group-norm-cnn", frozen=True, kw_only=Tr
             raise ConfigError("model.channels", "needs one number per convolution", "as in [16, 16, 16]")
         colours, height, width = check_image(input_shape, "group-norm-cnn", 2)
         lost = len(self.channels) * (self.kernel - 1)
-        # a group of one value is always normalised to 0
+        # A group of one value is always normalised to 0.
         if min(height, width) - lost < max(2, self.pool):
             raise ConfigError(
                 "model.channels",

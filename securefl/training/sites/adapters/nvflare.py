@@ -155,7 +155,7 @@ class Script:
         main.__file__ = str(self._path)
         self.names = vars(main)
         sys.argv = [str(self._path), *self._arguments]
-        # pickle finds the script's classes there
+        # There pickle finds the script's classes.
         sys.modules["__main__"] = main
         error = ""
         try:
