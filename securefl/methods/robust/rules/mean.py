@@ -27,7 +27,7 @@ class Mean(scenario.Rule, tag="mean", frozen=True, kw_only=True):
 def weighted_mean(stack: ClusterMeans) -> AggregationResult:
     """Return ``sum_i w_i x_i / sum_i w_i``: without faults this is FedAvg over all survivors.
 
-    ``kept``: all clusters.
+    The bits depend only on the order of the clusters. ``kept``: all clusters.
 
     Breakdown point: 0; one row can move the result anywhere.
     Cost: O(c d) time, O(d) memory.
