@@ -1,7 +1,6 @@
 """Federated learning with secure sums, robust rules and differential privacy over unreliable networks.
 
-The names here are the public API (docs/python.md); everything else may change without notice. Names are
-imported on first use.
+These names, imported on first use, are the public API (docs/python.md); others may change without notice.
 """
 
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ _imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> object:
     if name in __all__:
         return _imported(name)
-    # ``from securefl import scenario`` asks here before it imports the module.
+    # ``from securefl import scenario`` asks here before importing the module.
     if name.startswith("__") or (name.isidentifier() and find_spec(f"{__name__}.{name}")):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from securefl import attacks, rules, sections  # noqa: PLC0415 - imported when first used, as all names

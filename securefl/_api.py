@@ -1,4 +1,4 @@
-"""Functions of the public API (docs/python.md): scenarios, plans, audits and first weights from Python."""
+"""Public functions: scenarios, plans, audits and first weights."""
 
 from __future__ import annotations
 
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] = ()) -> Scenario:
     """Load a scenario: a TOML file, or the name of a bundled one such as ``"quickstart"``.
 
-    Args:
-        scenario: path or name.
-        overrides: ``{"stop.rounds": 3}``, or ``["stop.rounds=3"]`` as after ``--set``.
+    ``overrides`` are ``{"stop.rounds": 3}``, or ``["stop.rounds=3"]`` as after ``--set``.
 
     Raises:
-        ConfigError: the file or a field is invalid; the message names it, the reason and a remedy.
+        ConfigError: the file or a field is invalid.
 
     >>> import securefl
     >>> securefl.load("quickstart", {"stop.rounds": 3}).stop.rounds
@@ -51,12 +49,12 @@ def load(scenario: str | Path, overrides: Mapping[str, object] | Iterable[str] =
 
 
 def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterable[str]) -> Scenario:
-    """Return a copy of the scenario with new values at some dotted paths.
+    """Return a copy of the scenario with new values at dotted paths.
 
-    Fields of ``[secure_sum]`` that still have their derived values (docs/scenarios.md) are derived again.
+    Fields of ``[secure_sum]`` that were derived (docs/scenarios.md) are derived again.
 
     Args:
-        scenario: is not changed.
+        scenario: not changed.
         overrides: ``{"stop.rounds": 3, "aggregation.rule": MyRule()}``, or strings as after ``--set``.
 
     Raises:
@@ -96,7 +94,7 @@ def with_overrides(scenario: Scenario, overrides: Mapping[str, object] | Iterabl
 
 
 def _plain(path: str, value: object) -> object:
-    """Return a value as TOML types: lists for tuples, tables for instances, Python numbers for numpy's.
+    """Return a value as TOML types: tuples become lists, instances tables, numpy's numbers Python's.
 
     Raises:
         ConfigError: TOML has no such value.
@@ -140,7 +138,7 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray[Any, Any]] | 
     """Write the initial parameters of a federation of sites; return the file's SHA-256 as hex.
 
     Args:
-        path: of the safetensors file, for ``model.file``.
+        path: safetensors file, for ``model.file``.
         arrays: floating-point arrays by name, as ``site.parameters()`` returns them; the file holds f32. For
             a :class:`TorchSite` the file also holds its local entries, for :meth:`RunResult.state_dict`.
 
@@ -166,7 +164,7 @@ def plan(data: str = "digits", **requests: Any) -> planning.Plan:
     """Find the Pareto-optimal parameters of a run that meet the requests.
 
     Args:
-        data: the data set, as in a scenario.
+        data: data set, as in a scenario.
         requests: fields of :class:`PlanRequest`, such as ``parties``, ``byzantine``, ``epsilon``.
 
     Raises:
@@ -180,7 +178,7 @@ def plan(data: str = "digits", **requests: Any) -> planning.Plan:
 
 
 def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str = "digits") -> Scenario:
-    """Return the scenario of a row of a plan (from 0), by default of the recommended row.
+    """Return the scenario of a plan's row (from 0), by default the recommended one.
 
     Raises:
         ConfigError: the data set does not fit the requests.
@@ -194,11 +192,11 @@ def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str =
 
 
 def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:
-    """Audit a recorded run: the server's knowledge of each party, and each process's compliance.
+    """Audit a recorded run: the server's knowledge of each party, each process's compliance.
 
     Args:
         path: run directory; it is not changed.
-        colluders: parties that share their knowledge with the server.
+        colluders: parties that share with the server.
         lab: also use the ground truth (only for runs with ``lab``).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Names of Python arguments in errors that name command-line options."""
+"""Python argument names in errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONS: Final = re.compile(
 
 @contextlib.contextmanager
 def named_in_python() -> Iterator[None]:
-    """Replace the command-line options that an error names by the Python arguments."""
+    """Replace command-line options that an error names by Python arguments."""
     try:
         yield
     except SecureflError as error:

@@ -1,4 +1,4 @@
-"""Result of a run or a simulation, as the public API returns it (docs/python.md)."""
+"""Result of a run or simulation in the public API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = TypeVar("Array")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run or a simulation. Iterating over it yields the records of its rounds.
+    """Result of a run or a simulation. Iteration yields the records of its rounds.
 
     >>> import securefl
     >>> result = securefl.simulate("quickstart", rounds=2)
@@ -45,7 +45,7 @@ class RunResult:
 
     @property
     def rounds(self) -> tuple[report.RoundRecord, ...]:
-        """Record of each round, in order."""
+        """Records of the rounds, in order."""
         return self.summary.rounds
 
     def __iter__(self) -> Iterator[report.RoundRecord]:
@@ -56,27 +56,27 @@ class RunResult:
 
     @property
     def scenario(self) -> Scenario:
-        """Scenario that was run, with its privacy parameters computed."""
+        """Scenario of the run, with its privacy parameters computed."""
         return self.summary.scenario
 
     @property
     def accuracy(self) -> float:
-        """Test accuracy of the final model, 0 to 1; NaN if no round ended or the server has no test set."""
+        """Test accuracy of the final model, 0 to 1; NaN without rounds or a test set."""
         accuracy = self.rounds[-1].accuracy if self.rounds else None
         return float("nan") if accuracy is None else accuracy
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Pooled metrics of the sites by name, for the last model that the sites evaluated."""
+        """Pooled metrics by name, for the last model that the sites evaluated."""
         return self.summary.outcome.evaluation
 
     def arrays(self, group: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the final model (the best one by ``stop.metric``): f32 arrays by parameter name.
 
-        Control variates of SCAFFOLD, which are also in the file, are left out.
+        Control variates of SCAFFOLD in the file are left out.
 
         Args:
-            group: number of the task group, from 0.
+            group: task group, from 0.
 
         Raises:
             ConfigError: the run has written no model.
@@ -88,12 +88,12 @@ class RunResult:
     def state_dict(self, module: torch.nn.Module | None = None, *, group: int = 0) -> dict[str, torch.Tensor]:
         """Return the final model for ``module.load_state_dict``, with tied parameters and integer buffers.
 
-        Local entries (local buffers, personal and frozen parameters) have the values of the initial model's
-        file. This needs a file that was written for a site, and at most 100,000 local numbers.
+        Local entries (local buffers, personal and frozen parameters) have their values in the initial model's
+        file, which must have been written for a site, with at most 100,000 local numbers.
 
         Args:
-            module: model that will load the result; it is not changed. The result has its names, also the
-                prefixes of ``torch.compile`` and ``DataParallel``, and its own values of local entries.
+            module: model that will load the result. It gives the names, with prefixes of ``torch.compile``
+                and ``DataParallel``, and the values of local entries; it is not changed.
             group: as in :meth:`arrays`.
 
         Raises:
@@ -117,11 +117,11 @@ class RunResult:
         return file
 
     def plot(self, file: str | Path, metrics: str | Iterable[str] = ()) -> Path:
-        """Draw the measured numbers by round, a panel for each, and return the file's path.
+        """Draw the measured numbers by round, a panel each, and return the path.
 
         Args:
             file: ends in .png, .svg or .pdf.
-            metrics: one number to draw, such as ``"scores.auc"``, or several; all if empty.
+            metrics: numbers to draw, such as ``"scores.auc"``; all if empty.
 
         Raises:
             ConfigError: the run has no such numbers, the ending is unknown, or matplotlib is missing.
@@ -153,7 +153,7 @@ class RunResult:
         return path
 
     def frame(self) -> pd.DataFrame:
-        """Return the rounds as a table, one row each, indexed by round.
+        """Return a table with a row for each round, indexed by round.
 
         Raises:
             ConfigError: pandas is not installed.

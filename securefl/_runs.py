@@ -1,4 +1,4 @@
-"""Runs and simulations of the public API (docs/python.md)."""
+"""Runs and simulations of the public API."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Federation:
-    """A simulated federation under the caller's control: step, inspect, stop, resume.
+    """Simulated federation under the caller's control: step, inspect, stop, resume.
 
-    It computes the same as :func:`simulate`. Iteration simulates the remaining rounds and yields the record
-    of each. As a context manager it stops at the end of the block.
+    It computes the same as :func:`simulate`. Iteration simulates the remaining rounds and yields their
+    records. As a context manager it stops at the end of the block.
 
     Args:
-        scenario: as for :func:`simulate`, like all other arguments.
+        scenario: this and the other arguments are those of :func:`simulate`.
 
     Raises:
         ConfigError: the scenario, its data, a site or the directory is refused.
@@ -90,7 +90,7 @@ class Federation:
 
     @property
     def scenario(self) -> Scenario:
-        """Simulated scenario, with its privacy parameters computed."""
+        """Scenario of the simulation, with its privacy parameters computed."""
         return self._simulation.scenario
 
     @property
@@ -100,7 +100,7 @@ class Federation:
 
     @property
     def rounds(self) -> tuple[report.RoundRecord, ...]:
-        """Records of the simulated rounds in order, including those before a resume."""
+        """Records of all rounds so far, also of those before a resume."""
         return self._simulation.metrics.records
 
     @property
@@ -115,7 +115,7 @@ class Federation:
 
     @named_in_python()
     def step(self) -> report.RoundRecord | None:
-        """Simulate the next round and return its record; return None if the federation has ended.
+        """Simulate the next round and return its record; None if the federation has ended.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -132,7 +132,7 @@ class Federation:
             yield record
 
     def run(self) -> RunResult:
-        """Simulate the remaining rounds and return the result.
+        """Simulate the remaining rounds.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -143,7 +143,7 @@ class Federation:
 
     @named_in_python()
     def stop(self) -> RunResult:
-        """End the federation and return its result; ``resume=True`` with its directory continues it.
+        """End the federation; ``resume=True`` with its directory continues it.
 
         Raises:
             RunAbortedError: the disk is full or gone.
@@ -174,22 +174,21 @@ def simulate(
     resume: bool = False,
     verbose: bool = False,
 ) -> RunResult:
-    """Simulate a scenario in this process: no broker, no masks, the same sums and model as :func:`run`.
+    """Simulate a scenario in this process: no broker or masks, the same sums and model as :func:`run`.
 
     Args:
         scenario: a scenario, or an argument of :func:`load`.
         data_dir: folder of data sets that are not bundled.
         seed: of the public draws: split, initial model, clusters, misbehaving parties.
-        exact: train party by party, for the same bits as :func:`run`.
-        seeded: also draw privacy noise, batches and rounding from ``seed``: reproducible, but not private.
+        exact: train party by party, for the bits of :func:`run`.
+        seeded: draw also privacy noise, batches and rounding from ``seed``: reproducible, not private.
         device: replaces the scenario's device.
         out: run directory; ``runs/<name>-<time>`` by default.
-        site: function from a party's name to its site, or ``"module:Name"``; for a model of type ``weights``.
-        site_python: interpreter of another environment, in which each site runs in its own process.
-        site_memory: MB of data that each such process may use; 0 for no limit.
+        site: function of a party's name, or ``"module:Name"``; for a model of type ``weights``.
+        site_python: interpreter of another environment; each site runs in its own process.
+        site_memory: MB of data for each such process; 0 for no limit.
         rounds: replaces ``stop.rounds``.
-        on_round: called with the record of each round as it ends. Its error ends the run with a summary and
-            is raised.
+        on_round: called with each round's record. Its error ends the run with a summary and is raised.
         resume: continue the interrupted simulation in ``out``.
         verbose: print the header and a line for each round.
 
@@ -229,11 +228,11 @@ def statistics(
 ) -> Statistics:
     r"""Return pooled statistics of the columns of ``[statistics]``, from one simulated round.
 
-    Values outside a declared range are clipped to it; a warning for each such column gives their number.
+    Values outside a declared range are clipped; a warning for each such column gives their number.
 
     Args:
         scenario: a scenario, or an argument of :func:`load`.
-        site: function from a party's name to its site with ``columns()``, or ``"module:Name"``.
+        site: function from a party's name to a site with ``columns()``, or ``"module:Name"``.
         seed: of the clusters.
 
     Raises:
@@ -287,29 +286,27 @@ def run(
     verbose: bool = False,
     cancelled: threading.Event | None = None,
 ) -> RunResult:
-    """Run a scenario on this machine: a broker, a server process and one process for each party.
+    """Run a scenario on this machine: broker, server process, and a process for each party.
 
     In a script, call it under ``if __name__ == "__main__":``, because the processes import the script.
 
     Args:
         scenario: a scenario, or an argument of :func:`load`.
-        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or the URL of a running broker. Of several URLs,
-            separated by commas, the run uses the first that answers.
+        broker: ``"auto"``, ``"mosquitto"``, ``"embedded"``, or URLs of running brokers, separated by commas:
+            the first that answers is used.
         data_dir: folder of data sets that are not bundled.
         seed: of the public draws: split, initial model, misbehaving parties.
         device: replaces the scenario's device.
         out: run directory; ``runs/<name>-<time>`` by default.
         lab: record whole vectors for audits of experiments. Such a run is not private.
-        site: function from a party's name to its site, or ``"module:Name"``; for a model of type ``weights``.
-            Each party's process imports it, so it must be in a module.
-        site_python: interpreter of another environment, in which each site runs in its own process.
-        site_memory: MB of data that each such process may use. 0 for no limit, or for all memory of the
-            machine if ``privacy.unit = "party"`` gives each site a process without ``site_python``.
+        site: as in :func:`simulate`. Each party's process imports it, so it must be in a module.
+        site_python: as in :func:`simulate`.
+        site_memory: MB of data for each such process. 0 for no limit, or for all memory of the machine if
+            ``privacy.unit = "party"`` gives each site a process without ``site_python``.
         rounds: replaces ``stop.rounds``.
-        on_round: called with the record of each round as it ends. Its error ends the run with a summary and
-            is raised.
+        on_round: as in :func:`simulate`.
         verbose: print the header and a line for each round.
-        cancelled: ends the run when another thread sets it; during startup after a few seconds.
+        cancelled: ends the run once set by another thread; during startup after a few seconds.
 
     Raises:
         ConfigError: refused before or during startup.
@@ -359,12 +356,12 @@ class RunArguments(TypedDict, total=False):
 
 
 async def run_async(scenario: Scenario | str | Path, **arguments: Unpack[RunArguments]) -> RunResult:
-    """Run a scenario like :func:`run`, concurrently with other tasks of the caller's event loop.
+    """Run a scenario like :func:`run`, beside other tasks of the caller's event loop.
 
     Cancelling the task ends the run's processes and writes the summary of its rounds.
 
     Args:
-        scenario: as for :func:`run`, like all other arguments. ``on_round`` is called in another thread.
+        scenario: this and the other arguments are those of :func:`run`. Another thread calls ``on_round``.
 
     Raises:
         ConfigError: refused before or during startup.
@@ -407,7 +404,7 @@ def _check_hook(on_round: object) -> None:
 
 
 def _refuse_import() -> None:
-    """Exit with one line in a run's process that imports the script which starts the run.
+    """Exit with one line if a run's process imports the script that starts the run.
 
     multiprocessing sets the flag while a new process imports the main module.
     """

@@ -1,8 +1,8 @@
 """Attacks of Byzantine parties, as objects for arrays and tensors.
 
-Each docstring has the formula and a runnable example. ``attack(x)`` returns the update that an attacker
-sends. For a single attacker ``x`` is its own update, for a coalition the honest updates that it knows.
-``poison`` of an attack on data changes samples and labels. In a scenario the same objects are ``behaviours``.
+``attack(x)`` returns the attacker's update, from its own update or, for a coalition, the honest updates that
+it knows. ``poison`` of an attack on data changes samples and labels. In a scenario these objects are
+``behaviours``.
 
     >>> import numpy as np
     >>> from securefl.attacks import ALIE

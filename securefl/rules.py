@@ -1,7 +1,6 @@
 """Robust aggregation rules and pre-aggregation steps, as objects for arrays and tensors.
 
-Each docstring has the formula and a runnable example. ``rule(x)`` aggregates the rows of ``x``. In a scenario
-the same object is ``aggregation.rule``.
+``rule(x)`` aggregates the rows of ``x``. In a scenario this object is ``aggregation.rule``.
 
     >>> import numpy as np
     >>> from securefl.rules import TrimmedMean

@@ -1,7 +1,7 @@
 """Tables of a scenario as classes that validate their fields (docs/fields.md).
 
-A :class:`securefl.Scenario` is made of them. ``[[behaviours]]`` are here and in :mod:`securefl.attacks`,
-``aggregation.rule`` is in :mod:`securefl.rules`.
+Classes for ``[[behaviours]]`` are also in :mod:`securefl.attacks`; those for ``aggregation.rule`` are in
+:mod:`securefl.rules`.
 
     >>> import securefl
     >>> from securefl.sections import Aggregation, Clustering, Drop, Stop

@@ -1,1 +1,1 @@
-"""Foundations of all layers: names, errors, arrays, entropy, cryptography. No machine learning."""
+"""Names, errors, arrays, entropy and cryptography. No machine learning."""

@@ -1,4 +1,4 @@
-"""Array types of the data flow, and checks of dtype and shape at the border of a layer."""
+"""Array types, and checks of dtype and shape."""
 
 import hashlib
 from typing import Any
@@ -13,7 +13,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 Inputs = F32 | I64
-"""Samples of a model, ``(n, *input_shape)``: values, or tokens of a text."""
+"""Samples of a model, ``(n, *input_shape)``: f32 values, or i64 tokens of a text."""
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 Ring = U32 | U64
@@ -26,7 +26,7 @@ def expect(
     """Check the dtype and shape of ``array``; ``None`` stands for any length.
 
     Raises:
-        UsageError: the caller, our own code, passed another array.
+        UsageError: the array differs.
     """
     if array.dtype != dtype:
         raise UsageError(f"{name} has dtype {array.dtype}, expected {np.dtype(dtype)}")

@@ -1,9 +1,7 @@
 """Secret randomness from the operating system or, in tests only, from a seed.
 
-Keys, masks, shares, nonces, noise and stochastic rounding draw from an ``Entropy`` that the core receives as
-an argument. ``child`` names the purpose of the bytes. The operating system's generator ignores the name. With
-seeded entropy the name makes each draw independent of the order of the others, so a run over a network and a
-simulation draw the same values.
+The core receives an ``Entropy`` as an argument. With a seed, the name of a child makes its draws independent
+of the order of others, so a run over a network and a simulation draw the same values.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from securefl.base.errors import UsageError
 
 
 class Entropy(Protocol):
-    """A source of uniformly random bytes."""
+    """Source of uniformly random bytes."""
 
     @property
     def insecure(self) -> bool:
@@ -38,19 +36,18 @@ class OsEntropy:
     insecure = False
 
     def child(self, *_labels: str | int) -> OsEntropy:
-        """Return this source; the operating system needs no names."""
+        """Return this source."""
         return self
 
     def draw(self, size: int) -> bytes:
-        """Return ``size`` bytes from the operating system."""
+        """Return ``size`` fresh bytes."""
         return os.urandom(size)
 
 
 class InsecureSeededEntropy:
-    """Reproducible bytes for tests, replay and simulation. INSECURE: the seed predicts all of them.
+    """Reproducible bytes for tests, replay and simulation. INSECURE: the seed predicts them.
 
-    The stream of a child is SHAKE-256 over (domain, path of labels, counter). Paths are length-prefixed, so
-    ``child("ab", "c")`` and ``child("a", "bc")`` differ.
+    A draw is SHAKE-256 over (hash of domain, seed and length-prefixed labels; counter).
     """
 
     insecure = True
@@ -67,7 +64,7 @@ class InsecureSeededEntropy:
         return "InsecureSeededEntropy(...)"
 
     def child(self, *labels: str | int) -> InsecureSeededEntropy:
-        """Return the source named by this path and ``labels``; equal names give equal streams."""
+        """Return the source of this path and ``labels``; equal paths give equal streams."""
         node = hashlib.sha256(self._path)
         for label in labels:
             raw = f"{type(label).__name__}:{label}".encode()
@@ -77,6 +74,6 @@ class InsecureSeededEntropy:
         return child
 
     def draw(self, size: int) -> bytes:
-        """Return the next ``size`` bytes of this source's stream."""
+        """Return the next ``size`` bytes."""
         self._calls += 1
         return hashlib.shake_256(self._path + self._calls.to_bytes(8, "big")).digest(size)

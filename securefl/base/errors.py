@@ -1,27 +1,27 @@
 """Error classes by cause: our own code, a peer, the configuration or the environment.
 
-Every error of securefl carries one line for a person: the fault, its reason and, if there is one, the remedy.
+Each error carries one line for a person: fault, reason and, if known, remedy.
 """
 
 import copyreg
 from typing import Any, Final
 
 EXIT_EXPECTED: Final = 0
-"""Exit code: the run ended as its scenario expects."""
+"""Exit code: ended as its scenario expects."""
 EXIT_UNEXPECTED: Final = 1
-"""Exit code: the run ended, but missed an ``[[expect]]`` entry."""
+"""Exit code: ended, but missed an ``[[expect]]`` entry."""
 EXIT_REFUSED: Final = 2
-"""Exit code: the configuration was refused before the run started (:class:`ConfigError`)."""
+"""Exit code: refused before the start (:class:`ConfigError`)."""
 EXIT_ABORTED: Final = 3
-"""Exit code: the run could not finish (:class:`RunAbortedError`). Its files remain."""
+"""Exit code: could not finish (:class:`RunAbortedError`). Files remain."""
 EXIT_PAUSED: Final = 4
-"""Exit code: the run has paused; the same command resumes it."""
+"""Exit code: paused; the same command resumes."""
 EXIT_DECIDE: Final = 5
-"""Exit code: a person must decide; repeating the command ends the same way (:class:`DecisionError`)."""
+"""Exit code: a person must decide; a repeat ends the same way (:class:`DecisionError`)."""
 
 
 class SecureflError(Exception):
-    """Base of all errors that securefl raises; its text is one line for a person.
+    """Base of all errors that securefl raises; its text is one line.
 
     >>> import securefl
     >>> try:
@@ -35,27 +35,27 @@ class SecureflError(Exception):
     """Exit code of a command that ends with the error."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls __init__ with args, which hold only the whole line.
+        # The default calls __init__ with args, which hold the whole line only.
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class UsageError(SecureflError):
-    """Wrong call of our own code: a bug in securefl or in a program that uses it."""
+    """Wrong call: a bug in securefl or in a program that uses it."""
 
 
 class PeerError(SecureflError):
-    """A wrong, early, late or forged message of a peer. The receiver's state is unchanged."""
+    """Wrong, early, late or forged message of a peer. The receiver's state is unchanged."""
 
     def __init__(self, culprit: str, reason: str, evidence: bytes = b"") -> None:
         super().__init__(f"rejected a message of {culprit}: {reason}")
         self.culprit = culprit
         self.reason = reason
         self.evidence = evidence
-        """Encoded signed values that prove the fault; empty if there are none."""
+        """Encoded signed values that prove the fault; may be empty."""
 
 
 class ConfigError(SecureflError):
-    """A configuration refused before the run started; no file was written.
+    """Configuration refused before the run started; no file was written.
 
     ``path`` names the field (``"secure_sum.threshold"``), file or argument; ``remedy`` may be empty.
 
@@ -77,13 +77,13 @@ class ConfigError(SecureflError):
 
 
 class DecisionError(ConfigError):
-    """A start that needs a person's decision first, such as about a moved account."""
+    """Start that first needs a person's decision, such as about a moved account."""
 
     exit_code = EXIT_DECIDE
 
 
 class RunAbortedError(SecureflError):
-    """A run that cannot continue: no broker, too few parties, a full disk. Its files remain.
+    """Run that cannot continue: no broker, too few parties, a full disk. Its files remain.
 
     >>> import securefl
     >>> securefl.RunAbortedError("the disk is full").exit_code
@@ -92,6 +92,6 @@ class RunAbortedError(SecureflError):
 
 
 class RunHaltedError(RunAbortedError):
-    """A run that needs a person's decision, such as between two servers. A restart does not help."""
+    """Run that needs a person's decision, such as between two servers. A restart does not help."""
 
     exit_code = EXIT_DECIDE

@@ -9,13 +9,13 @@ from securefl.base.errors import ConfigError
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, private: bool = False) -> None:
-    """Write a file atomically: under a temporary name beside it, then renamed.
+    """Write a file atomically: to a temporary file beside it, then renamed.
 
     Args:
-        path: of the file; an existing file stays until the rename.
+        path: replaced if it exists.
         content: all of it.
-        durable: flush file and directory entry to disk (fsync).
-        private: let only the owner read it.
+        durable: fsync file and directory entry.
+        private: mode 0600.
 
     Raises:
         OSError: the write failed; the temporary file is removed.
@@ -41,7 +41,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def append_durably(handle: int, at: int, content: bytes) -> None:
-    """Truncate an open file to ``at`` bytes, append ``content`` and flush it to disk.
+    """Truncate an open file to ``at`` bytes, append ``content`` and fsync.
 
     Raises:
         OSError: the write failed; the file has its first ``at`` bytes.
@@ -61,10 +61,10 @@ def append_durably(handle: int, at: int, content: bytes) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path, remedy: str = "name a file that you may read") -> Iterator[None]:
-    """Turn read errors of ``path`` within the block into one line.
+    """Turn read errors of ``path`` in the block into ConfigError.
 
     Raises:
-        ConfigError: the file cannot be read, or is not text in its encoding.
+        ConfigError: unreadable, or not text in its encoding.
     """
     try:
         yield
@@ -88,10 +88,10 @@ def read_if_there(path: Path) -> bytes | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to disk.
+    """Flush the entries of a folder to disk (fsync).
 
     Raises:
-        OSError: the disk does not accept them.
+        OSError: the flush failed.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""Exceptions of foreign code: a site's training, a user's model, loss or data set."""
+"""Exceptions of foreign code, such as a site's training or a user's model."""
 
 import threading
 
@@ -6,15 +6,14 @@ import threading
 def pass_interrupt(error: BaseException) -> None:
     """Raise ``error`` again if it is the user's Ctrl-C: a KeyboardInterrupt in the main thread.
 
-    Python delivers signals to the main thread only. In another thread the code itself raised the
-    KeyboardInterrupt, which is a failure like any other.
+    Signals reach the main thread only: elsewhere the code itself raised the KeyboardInterrupt.
     """
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
         raise error
 
 
 def describe(error: BaseException) -> str:
-    """Return the class and text of an exception on one line, even if making its text fails."""
+    """Return the class and text of an exception on one line, even if ``str`` fails."""
     try:
         text = str(error)
     except BaseException as second:

@@ -1,7 +1,7 @@
-"""Header of a run: at most eight short lines of sentences, and an explanation with all sentences.
+"""Header of a run: at most eight lines, and an explanation with all sentences.
 
-A feature or a scenario table states its own sentences. A sentence has a short form for the header, unless it
-is for the explanation only. A short form that begins with a word in capitals is a warning.
+Features and scenario tables state the sentences. A short form that begins with a word in capitals is a
+warning.
 """
 
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from typing import Final, NamedTuple
 from securefl.base import text
 
 WIDTH: Final = 100
-"""Largest number of characters of a header line."""
+"""Longest header line, characters."""
 LINES: Final = ("run", "server", "tolerance", "faults", "privacy", "limits", "seed", "end")
 """Lines of the header, in order."""
 
 
 class Sentence(NamedTuple):
-    """A fact about a run."""
+    """Fact about a run."""
 
     line: str
     """One of :data:`LINES`."""
     short: str = ""
-    """At most 12 words for the header; empty for the explanation only."""
+    """At most 12 words; empty if only the explanation has the fact."""
     more: str = ""
     """Continuation in the explanation."""
 
@@ -45,7 +45,7 @@ class RunHeader(NamedTuple):
 
     sentences: tuple[Sentence, ...] = ()
     name: str = ""
-    """The run's id; empty before it has one."""
+    """Run id; empty before there is one."""
     rounds: int = 1
     """Planned rounds."""
     done: int = 0
@@ -53,7 +53,7 @@ class RunHeader(NamedTuple):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Header: at most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
+        """At most eight lines of at most :data:`WIDTH` characters, warnings first in each."""
         shown = ((label, _shorts(found)) for label, found in self._by_line())
         return tuple(_fit_line(label, shorts) for label, shorts in shown if shorts)
 
@@ -75,7 +75,7 @@ def _shorts(found: list[Sentence]) -> list[str]:
 
 
 def _fit_line(label: str, shorts: list[str]) -> str:
-    """Return a line with as many of ``shorts`` as fit, and the number of those left out."""
+    """Return a line with as many ``shorts`` as fit, and the number left out."""
     for left in range(len(shorts)):
         rest = [f"{left} more (--explain)"] if left else []
         line = f"{label}: {'; '.join((*shorts[: len(shorts) - left], *rest))}"

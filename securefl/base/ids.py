@@ -1,4 +1,4 @@
-"""Names of parties and runs, and the coordinates of one secure sum."""
+"""Names of parties and runs; coordinates of a secure sum."""
 
 import re
 from typing import NamedTuple, NewType
@@ -7,25 +7,25 @@ PartyId = NewType("PartyId", str)
 RunId = NewType("RunId", str)
 
 SERVER = PartyId("server")
-"""Sender name of the server. No party may have it."""
+"""Name of the server. No party may have it."""
 
 DEALER = PartyId("dealer")
-"""Sender name of the dealer of validated sums, in runs that have one. No party may have it."""
+"""Name of the dealer of validated sums. No party may have it."""
 
 EVERYONE = PartyId("*")
-"""Recipient name of a message to all parties."""
+"""Recipient of a message to all parties."""
 
 RESERVED = frozenset({SERVER, "all", "observer"})
 """Names with a meaning in topics and access rules. No party may have one."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-"""Pattern of a party's or run's name: safe in an MQTT topic, a file name and a terminal."""
+"""Name of a party or run: safe in an MQTT topic, a file name and a terminal."""
 
 
 class Instance(NamedTuple):
     """Coordinates of one secure sum.
 
-    ``attempt`` counts from 0 and grows with each retry before the freeze (protocol.md).
+    ``attempt`` counts retries before the freeze from 0 (protocol.md).
     """
 
     run: RunId
@@ -36,5 +36,5 @@ class Instance(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Return True if ``text`` may name a party or a run (and is not reserved)."""
+    """Return True if ``text`` may name a party or a run."""
     return NAME.fullmatch(text) is not None and text not in RESERVED

@@ -1,4 +1,4 @@
-"""Diagnostic log on standard error, for ``securefl --log-level``: connections, frames, steps. No payloads."""
+"""Diagnostic log on standard error (``--log-level``): connections, frames, steps. No payloads."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 Level = Literal["debug", "info", "warning", "error"]
 VARIABLE: Final = "SECUREFL_LOG_LEVEL"
-"""Environment variable that passes the level to the processes of a run."""
+"""Environment variable with the level for the processes of a run."""
 
 
 def log_of(name: str) -> logging.Logger:
@@ -20,13 +20,13 @@ def log_of(name: str) -> logging.Logger:
 
 
 def set_level(level: Level) -> None:
-    """Log from this level on, in this process and in its child processes."""
+    """Log from this level on, here and in child processes."""
     os.environ[VARIABLE] = level
     apply_level()
 
 
 def apply_level() -> None:
-    """Apply the level of the environment; with none, or an unknown one, log nothing."""
+    """Apply the level of the environment; log nothing if it is missing or unknown."""
     level = os.environ.get(VARIABLE, "")
     log = logging.getLogger("securefl")
     if level not in get_args(Level) or any(isinstance(one, logging.StreamHandler) for one in log.handlers):

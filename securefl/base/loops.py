@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 ResultT = TypeVar("ResultT")
 
 _LONGEST_WAIT = 0.5
-"""Seconds until an interrupt is noticed, at most."""
+"""Longest time until an interrupt is noticed, s."""
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine and return its result; in another thread if this one runs a loop, as in Jupyter.
+    """Return a coroutine's result; run it in another thread if this one runs a loop (Jupyter).
 
-    An interrupt cancels it there, too.
+    An interrupt cancels it.
     """
     try:
         asyncio.get_running_loop()
@@ -42,9 +42,9 @@ def run_coroutine(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
 
     thread = threading.Thread(target=run, name="run_coroutine")
     try:
-        # Not an executor: it loses a thread whose start is interrupted, and does not wait for it.
+        # Not an executor: it loses a thread whose start is interrupted.
         thread.start()
-        # A signal just before a wait does not end it: Python handles it after the wait.
+        # Python handles a signal just before a wait only after the wait.
         while not result.done():
             wait([result], timeout=_LONGEST_WAIT)
         return result.result()

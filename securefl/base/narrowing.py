@@ -10,10 +10,10 @@ import numpy.typing as npt
 from securefl.base.arrays import F64
 
 EXACT_INTEGERS: Final = 1 << 53
-"""Largest bound up to which f64 represents all whole numbers."""
+"""Bound up to which f64 represents every integer."""
 
 WORST_ROUNDING: Final = 1e-3
-"""Share of a column's standard deviation that rounding to f32 may take."""
+"""Largest rounding error to f32, relative to a column's standard deviation."""
 
 _KINDS: Final = {
     "S": "text",
@@ -26,11 +26,11 @@ _KINDS: Final = {
 
 
 class NarrowingError(ValueError):
-    """Values that another dtype does not represent; the text names them, for the end of a sentence."""
+    """Values that another dtype does not represent; the text completes a sentence."""
 
 
 def exact_f64(values: Any) -> F64:
-    """Return a copy of a user's numbers as f64, in their shape. Missing values (None, pandas' NA) become NaN.
+    """Return a copy of a user's numbers as f64. Missing values (None, pandas' NA) become NaN.
 
     Raises:
         NarrowingError: text, dates, complex numbers, or a whole number that f64 does not represent.
@@ -41,7 +41,7 @@ def exact_f64(values: Any) -> F64:
         raise NarrowingError(f"{_KINDS[found.dtype.kind]}, not numbers")
     if found.dtype.kind == "O":
         _check_objects(found)
-    # A tensor warns if numpy copies it; pandas converts its own NA to NaN.
+    # Copying a tensor with numpy warns; pandas converts its own NA to NaN.
     wide: F64 = np.array(values if found.dtype.kind == "O" else found, dtype=np.float64)
     if found.dtype.kind in "iu" and found.dtype.itemsize == wide.dtype.itemsize:
         beyond = np.greater(found, EXACT_INTEGERS)
@@ -60,22 +60,22 @@ def check_whole(whole: int | Decimal) -> None:
     """Check that f64 represents a whole number.
 
     Raises:
-        NarrowingError: it does not. Such a number is usually an identifier, and its neighbours would become
-            equal to it.
+        NarrowingError: it does not. Such a number is usually an identifier, which would merge with its
+            neighbours.
     """
     if not -EXACT_INTEGERS <= whole <= EXACT_INTEGERS and int(float(whole)) != whole:
         raise NarrowingError(f"{whole}, which no 64-bit floating-point number is")
 
 
 def check_f32(wide: npt.NDArray[Any], narrow: npt.NDArray[np.float32]) -> None:
-    """Check that f32 keeps the differences of numbers; it does not for seconds since 1970.
+    """Check that f32 keeps the differences of numbers, unlike for seconds since 1970.
 
     Args:
-        wide: ``(n, ...)``; a table is checked column by column, any other shape as a whole.
+        wide: ``(n, ...)``; a table is checked by column, another shape as a whole.
         narrow: the same numbers, rounded, all finite.
 
     Raises:
-        NarrowingError: rounding takes more than :data:`WORST_ROUNDING` of the standard deviation.
+        NarrowingError: an error exceeds :data:`WORST_ROUNDING` of the standard deviation.
     """
     if wide.dtype.itemsize <= narrow.dtype.itemsize or not wide.size:
         return

@@ -1,4 +1,4 @@
-"""Input and output of an aggregation rule: stacked cluster means, and the aggregate (step 13)."""
+"""Input and output of an aggregation rule (step 13)."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterMeans:
-    """Input of a rule: means of the opened sums of one reclustering, one row for each of c >= 1 clusters.
+    """Input of a rule: means of one reclustering's opened sums, a row for each of c >= 1 clusters.
 
     A rule must not write to the arrays.
 
@@ -31,21 +31,23 @@ class ClusterMeans:
     """
 
     means: F64
-    """f64 ``(c, d)``, parameters' own unit."""
+    """f64 ``(c, d)``, unit of the parameters."""
     weights: F64
-    """f64 ``(c,)``, total weight of each cluster's survivors, > 0."""
+    """f64 ``(c,)``, > 0: total weight of each cluster's survivors."""
     survivors: I64
-    """i64 ``(c,)``, survivors of each cluster, >= 1."""
+    """i64 ``(c,)``, >= 1."""
     noise_std: float = 0.0
-    """Standard deviation of the privacy noise in each coordinate of a mean, parameters' own unit."""
+    """Standard deviation of the privacy noise in each coordinate of a mean, unit of the parameters."""
     reference: F64 | None = None
-    """f64 ``(d,)``, previous aggregate, for rules with a memory; None before the first."""
+    """f64 ``(d,)``: previous aggregate, for rules with a memory; None before the first."""
     server_gradient: F64 | None = None
-    """f64 ``(d,)``, gradient of the loss on the server's own data at the current model, for rules that
-    need it. It points uphill: an honest mean has, on average, a negative inner product with it."""
+    """f64 ``(d,)``: gradient of the loss on the server's own data at the current model, for rules that need
+    it. An honest mean has, on average, a negative inner product with it.
+    """
     trust: F64 | None = None
-    """f64 ``(c,)``, trust of each cluster's members up to this round, for the rule with such a memory
-    (:mod:`securefl.methods.robust.rules.inner_product`); None for this round alone."""
+    """f64 ``(c,)``: trust of each cluster's members so far, for
+    :mod:`securefl.methods.robust.rules.inner_product`; None for this round alone.
+    """
 
     def __post_init__(self) -> None:
         expect(self.means, "means", np.float64, (None, None))
@@ -81,7 +83,7 @@ class ClusterMeans:
         """Return the gradient of the server's own data, f64 ``(d,)``.
 
         Raises:
-            UsageError: the stack has none. The loader refuses a scenario with such a rule and no server data.
+            UsageError: the stack has none (the loader refuses such a rule without server data).
         """
         if self.server_gradient is None:
             raise UsageError(
@@ -100,7 +102,7 @@ def _check(vector: F64 | None, name: str, length: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregationResult:
-    """Output of a rule: one vector for all clusters, and the clusters that it used.
+    """Output of a rule.
 
     >>> import numpy as np, securefl
     >>> result = securefl.AggregationResult(np.zeros(3), kept=np.array([True, False]))
@@ -109,11 +111,11 @@ class AggregationResult:
     """
 
     vector: F64
-    """f64 ``(d,)``, parameters' own unit."""
+    """f64 ``(d,)``, unit of the parameters."""
     kept: Kept
     """bool ``(c,)``, True for each cluster that the rule used; each rule's docstring defines "used"."""
 
 
 def everyone(stack: ClusterMeans) -> Kept:
-    """Return the ``kept`` of a rule that uses every cluster."""
+    """Return the ``kept`` of a rule that uses all clusters."""
     return np.ones(stack.clusters, dtype=np.bool_)

@@ -1,10 +1,9 @@
 """Sums with the same bits in every version of Python.
 
-Builtin ``sum`` adds floats from left to right up to Python 3.11 and compensates for rounding from 3.12 on.
-Two parties with different versions would disagree about the last bit of a model. The folders ``protocol`` and
-``methods`` therefore do not call it (``tools/layout.py``). :func:`math.fsum`, which rounds once, adds floats.
-:func:`ordered_sum` adds those whose order fixes the bits of runs that have begun. :func:`exact_sum` adds all
-other numbers (docs/adr/0059).
+Builtin ``sum`` of floats compensates for rounding from Python 3.12 on, so parties with different versions
+would disagree about a model's last bit. Therefore ``protocol`` and ``methods`` never call it
+(``tools/layout.py``). Use :func:`math.fsum` for floats, :func:`ordered_sum` if their order fixes the bits of
+runs that have begun, and :func:`exact_sum` for other numbers (docs/adr/0059).
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from typing import TypeVar
 from securefl.base.errors import UsageError
 
 Exact = TypeVar("Exact", int, Fraction)
-"""Numbers whose sum needs no rounding; a type checker rejects floats."""
+"""Numbers whose sum needs no rounding."""
 
 
 def exact_sum(values: Iterable[Exact]) -> Exact:
@@ -31,7 +30,7 @@ def exact_sum(values: Iterable[Exact]) -> Exact:
 
 
 def ordered_sum(values: Iterable[float]) -> float:
-    """Return the sum of floats from left to right, rounded after each step, like ``sum`` of Python 3.11."""
+    """Return the sum of floats from left to right, rounded at each step, like ``sum`` of Python 3.11."""
     total = 0.0
     for value in values:
         total += value

@@ -1,4 +1,4 @@
-"""Formatting of text for people: counts, percentages, times, names, and paths without folders."""
+"""Formatting of counts, percentages, times, names and paths for people."""
 
 import difflib
 import math
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 _FOLDERS: Final = re.compile(r"(?<![\w:/])(?:~|\.{1,2})?/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()]+)")
-"""Folders of a path before its last part; URLs do not match."""
+"""Folders before the last part of a path; URLs do not match."""
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -26,7 +26,7 @@ def percent(probability: float) -> str:
 
 
 def chance(probability: float) -> str:
-    """Return a probability for a line of a header: ``3.6 %``, ``< 0.1 %``, ``> 99.9 %``."""
+    """Return a probability for a header: ``3.6 %``, ``< 0.1 %``, ``> 99.9 %``."""
     if 0 < probability < 1e-3:
         return "< 0.1 %"
     if 1 - 1e-3 < probability < 1:
@@ -35,12 +35,12 @@ def chance(probability: float) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Return ``text`` with only the last part of each path: folders are private to this machine."""
+    """Return ``text`` with only the last part of each path: folders are private."""
     return _FOLDERS.sub("", text)
 
 
 def printable(text: str, limit: int = 160) -> str:
-    """Return ``text`` on one line without control characters: reasons may quote a peer's message."""
+    """Return ``text`` on one line without control characters, cut to ``limit``."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean if len(clean) <= limit else clean[: limit - 3] + "..."
 
@@ -51,7 +51,7 @@ def split_words(name: str) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a count such as ``1 sum`` or ``2 sums``, with thousands separators."""
+    """Return ``1 sum`` or ``2,000 sums``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -65,13 +65,10 @@ def list_of(names: Iterable[str], limit: int = 8) -> str:
 def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
     """Return the name that a misspelt or shortened word means; None if no name is close.
 
-    In this order: a prefix (the shortest name), prefixes of all words of a name (``trmean`` or ``tm`` for
-    ``trimmed-mean``), the most similar spelling.
+    In this order: the shortest name with this prefix, a name abbreviated by prefixes of its words (``trmean``
+    or ``tm`` for ``trimmed-mean``), the most similar spelling.
 
-    Args:
-        word: as written.
-        names: known names.
-        cutoff: least similarity of a spelling, in [0, 1].
+    ``cutoff`` is the least similarity, in [0, 1].
     """
     letters, by_length = "".join(_words(word)), sorted(names, key=lambda name: (len(name), name))
     if len(letters) > 1:
@@ -87,7 +84,7 @@ def closest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str | None:
 def refuse_attribute(
     module: str, names: Sequence[str], elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], NoReturn]:
-    """Return a module's ``__getattr__`` that raises with the closest attribute.
+    """Return a module's ``__getattr__`` that raises AttributeError with the closest name.
 
     Args:
         module: its name.
@@ -125,10 +122,10 @@ def seconds(number: float) -> str:
 
 
 def rate(fraction: float | None) -> str:
-    """Return a percentage such as ``96.1 %``, or a dash if there is none."""
+    """Return a percentage such as ``96.1 %``; a dash for None, NaN and infinities."""
     return "-" if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:.1f} %"
 
 
 def digits(value: float | None) -> str:
-    """Return three digits such as ``0.0961``, or a dash if there is no value."""
+    """Return three significant digits such as ``0.0961``; a dash for None."""
     return "-" if value is None else f"{value:.3g}"

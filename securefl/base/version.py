@@ -1,4 +1,4 @@
-"""Version of this package, and the location of its files."""
+"""Version of this package and location of its files."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -8,5 +8,5 @@ __version__: Final = "0.2.0.dev0"
 
 
 def package_folder() -> Path:
-    """Return the folder of the package; in a checkout the scenarios are beside it."""
+    """Return the folder of the package."""
     return Path(str(files("securefl")))

@@ -1,4 +1,4 @@
-"""``securefl account``: a party's releases with its key, their receivers, and its remaining budget."""
+"""``securefl account``: a party's releases with its key, and its remaining budget."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _show(path: Path, identity: crypto.Identity, runs: Sequence[RunAccount]) -> 
 
 
 def _besides(runs: Sequence[RunAccount]) -> Iterator[str]:
-    """Yield the information about its data in its choices of task groups and in verdicts on its updates."""
+    """Yield lines on choices of task groups and on verdicts on updates, which also reveal data."""
     named = [choice.epsilon for one in runs for choice in one.choices]
     if named:
         yield (

@@ -1,4 +1,4 @@
-"""The ``securefl`` command. A subcommand is imported when it is called, so that help is fast."""
+"""The ``securefl`` command. Subcommands are imported when called, so that help is fast."""
 
 from __future__ import annotations
 
@@ -55,9 +55,8 @@ COMMANDS = {
     "data": "Prepare a party's own data, or plot the label distribution of a data set.",
     "dp": "Compute differential privacy: noise for a budget, and the power of the noise checks.",
 }
-"""Commands by name, with the first line of their docstrings.
-
-A command is in the module of its name: as ``app`` if it is a group, else as a function of that name.
+"""First lines of the commands' docstrings, by name. A command is ``app`` (a group) or a function of its name
+in the module of its name.
 """
 TASKS = {
     "Start here": ("run", "simulate", "site"),
@@ -70,14 +69,14 @@ _MORE = "more"
 
 
 class Deferred(TyperCommand):
-    """Command by its name and help; imported when it is called."""
+    """Command that is imported when it is called."""
 
     def __init__(self, name: str) -> None:
         task = next((task for task, names in TASKS.items() if name in names), None)
         super().__init__(name, help=COMMANDS[name], rich_help_panel=task, hidden=task is None)
 
     def load(self) -> Any:
-        """Import and return the command."""
+        """Import the command."""
         module = import_module(f"securefl.cli.{self.name}")
         group = getattr(module, "app", None)
         if group is None:
@@ -88,7 +87,7 @@ class Deferred(TyperCommand):
         return command
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the command itself, which is called in place of this one."""
+        """Return the context of the imported command, which is called in place of this one."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 
@@ -148,7 +147,7 @@ def main() -> None:
 
 
 def _leave(ending: SystemExit) -> None:
-    """End the process at once if a training still runs: its thread may be inside a library, or never end."""
+    """End the process at once if a training thread still runs: it may never end."""
     threads = sys.modules.get("securefl.runtime.process.work_thread")
     if threads is None or not threads.any_is_busy():
         return

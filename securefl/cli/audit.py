@@ -1,4 +1,4 @@
-"""``securefl audit``: findings about privacy and protocol of a recorded run."""
+"""``securefl audit``: findings on privacy and protocol of a recorded run."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def audit(
 ) -> None:
     """Audit a recorded run: what the server could learn, and if all processes followed the protocol.
 
-    The report (Markdown, JSON and one HTML page) is written to RUN/audit; the run itself is not changed.
+    The report (Markdown, JSON and HTML) is written to RUN/audit.
 
     Exit codes: 0 no finding is worse than the scenario allows; 1 a finding is; 2 refused (a damaged
-    transcript, transcripts of different runs or rosters, unknown colluders; in verified runs, a scenario that
-    the parties did not sign or a missing file of the first model); 3 the report cannot be written.
+    transcript, transcripts of different runs or rosters, unknown colluders; of verified runs, a scenario that
+    the parties did not sign or a missing first model); 3 the report cannot be written.
     """
     with answers(only=as_json) as stdout:
         began = time.monotonic()
@@ -79,7 +79,7 @@ def audit(
         known = known_of(recorded, run, data_dir, roster) if recorded.scenario.secure_sum.verified else None
         report = audited(recorded, truth, known)
         if wanted:
-            # They train with torch, which nothing else here needs.
+            # These train with torch, which nothing else here needs.
             from securefl.lab.privacy_attacks import attack_chapters  # noqa: PLC0415 - imports torch
 
             told = Terminal(stderr=True, highlight=False)
@@ -138,7 +138,7 @@ def _show(report: AuditReport, folder: Path, spent: float) -> None:
 
 
 def _say(terminal: Terminal, label: str, text: str, style: str) -> None:
-    """Print ``label`` in its own column, with ``text`` wrapped beside it."""
+    """Print ``label`` in a column, with ``text`` wrapped beside it."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=_INDENT)
     table.add_column()

@@ -1,4 +1,4 @@
-"""Parallel simulations and trials of an experiment, with their progress. Imports torch."""
+"""Parallel simulations and trials of an experiment. Imports torch."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from securefl.lab.experiments import (
 from securefl.runtime import report, simulation
 
 _WORK: Final = ".work"
-"""Folder of simulations, finished and interrupted, inside that of the results. Git ignores it."""
+"""Folder of finished and interrupted simulations in that of the results; git ignores it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The runs of one table or figure on one data set."""
+    """Runs of one table or figure on one data set."""
 
     simulations: tuple[tuple[str, Work], ...]
-    """Jobs with the label of their cell; equal jobs have one stem."""
+    """Jobs with their cells' labels; equal jobs have one stem."""
     out: Path
     processes: int
 
@@ -83,10 +83,10 @@ class Batch:
 
 
 def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
-    """Create the folders of results, ignored by git; ``fresh``: delete earlier simulations.
+    """Create the folders of simulations; if ``fresh``, delete earlier ones.
 
     Raises:
-        ConfigError: a device is missing; refused before anything runs, even if all results exist.
+        ConfigError: a device is missing, even if all results exist.
         RunAbortedError: a folder cannot be made.
     """
     jobs = [job for batch in batches for _, job in batch.simulations]
@@ -99,14 +99,10 @@ def begin(batches: Sequence[Batch], *, fresh: bool) -> None:
 
 
 def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord], dict[str, ConfigError]]:
-    """Run unfinished jobs; return all results and all refusals, by the stem of their jobs.
-
-    Args:
-        batch: the simulations.
-        quiet: show no progress.
+    """Run unfinished jobs; return all results and refusals by the jobs' stems.
 
     Raises:
-        ConfigError: clusters of finished seeds were drawn differently from those of the other seeds.
+        ConfigError: finished seeds drew their clusters differently from the others.
         RunAbortedError: the disk is full or gone, a process died, or Ctrl-C was pressed.
     """
     labels: dict[str, str] = {}
@@ -147,7 +143,7 @@ def simulate(batch: Batch, *, quiet: bool = False) -> tuple[dict[str, SeedRecord
 
 
 class _Bar:
-    """Progress by round over all simulations; without a terminal, a line per finished simulation."""
+    """Progress by round; without a terminal, a line per finished simulation."""
 
     def __init__(self, jobs: Sequence[Work], labels: Sequence[str], former: int, *, quiet: bool) -> None:
         self._labels = labels
@@ -182,17 +178,17 @@ class _Bar:
         self._progress.stop()
 
     def on_round(self, index: int, rounds: int) -> None:
-        """Record that ``rounds`` rounds of a simulation are done."""
+        """Note that ``rounds`` rounds of a simulation are done."""
         self._rounds[index] = rounds
         self._show()
 
     def on_done(self, index: int, record: SeedRecord) -> None:
-        """Record a finished simulation; one that ended early has no more rounds."""
+        """Note a finished simulation, which may have ended early."""
         last = f"{record.accuracies[-1]:.3f} in its last round" if record.accuracies else record.ended
         self._end(index, f"{last}, took {report.seconds(record.seconds)}")
 
     def on_refused(self, index: int, error: ConfigError) -> None:
-        """Record that a simulation will not be run."""
+        """Note a refused simulation."""
         self._end(index, f"refused: {error}")
 
     def _end(self, index: int, how: str) -> None:

@@ -114,10 +114,10 @@ def _show(report: ReportT, show: Callable[[Console, ReportT], None], *, as_json:
 
 
 def parse_sizes(text: str, unit: str = "members", fewest: int = 3) -> tuple[tuple[int, int], ...]:
-    """Read ``10x1e5,32x100000`` as pairs of numbers of ``unit`` and of coordinates.
+    """Read ``10x1e5,32x100000`` as pairs: number of ``unit``, number of coordinates.
 
     Raises:
-        ConfigError: the text has another form, or fewer than ``fewest``.
+        ConfigError: another form, or fewer than ``fewest``.
     """
     sizes = []
     for item in text.split(","):

@@ -1,4 +1,4 @@
-"""``securefl broker``: a broker on this machine, for as long as the command runs."""
+"""``securefl broker``: a broker on this machine."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def broker(
 
 
 def checked_bridges(names: Sequence[str], *, acl: bool) -> Sequence[str]:
-    """Return the names of bridges if they are safe in a file of access rules.
+    """Return names of bridges that are safe in access rules.
 
     Raises:
-        ConfigError: a name is unsafe, or they are given without access rules.
+        ConfigError: a name is unsafe, or ``acl`` is false.
     """
     for name in names:
         console.name_of("--bridge", name)

@@ -14,14 +14,14 @@ from securefl.lab import experiments
 from securefl.runtime import report
 
 _TESTS = 5
-"""Tests of the model to compare: more cost more, and the clusters of the first round differ most clearly."""
+"""Tests of the model to compare: clusters of the first rounds differ most clearly."""
 
 
 def check_results(asked: Asked, chosen: Sequence[experiments.Exhibit]) -> bool:
-    """Check the results at the requested scale; return True if all are as committed.
+    """Check the results at the requested scale; return True if all are reproduced.
 
     Raises:
-        ConfigError: none of them was run.
+        ConfigError: there is no result, or none could be computed.
         RunAbortedError: the disk is full or gone.
     """
     of = {(one.item.kind, one.item.number): one for one in chosen}
@@ -64,12 +64,7 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
 def check_record(
     asked: Asked, exhibit: experiments.Exhibit, record: experiments.Record
 ) -> experiments.CheckedResult:
-    """Compute the start of one simulation or draw again: the cheapest that is no baseline, if any.
-
-    Args:
-        asked: folder of results, data and device.
-        exhibit: the table or figure in its current files.
-        record: its committed result.
+    """Repeat the start of a record's cheapest simulation or draw, if possible of no baseline.
 
     Raises:
         RunAbortedError: the disk is full or gone.
@@ -127,5 +122,5 @@ def check_record(
 
 
 def _why(asked: Asked, reason: object) -> str:
-    """Return a reason that may be committed: without this machine's data paths."""
+    """Return a reason without this machine's data path."""
     return str(reason).replace(str(asked.data_dir), "DATA_DIR")

@@ -1,4 +1,4 @@
-"""``securefl compare``: every combination of rules, attacks, clusterings and splits in a file."""
+"""``securefl compare``: all combinations of rules, attacks, clusterings and splits in a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compare(given: ComparisonOptions, *, as_json: options.JsonOption = False) ->
         ((record, written),) = run_experiments([(exhibit, (source,))], "desk", out, given, quiet=as_json)
         if as_json:
             rulings = experiments.rulings_of([exhibit], [record])[record.stem]
-            # Infinite interval ends become null: JSON has no number for them.
+            # Infinite ends of intervals become null, for JSON.
             found = json.loads(
                 msgspec.json.encode({"verdicts": rulings.verdicts, "unjudged": rulings.unjudged})
             )

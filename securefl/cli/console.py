@@ -1,9 +1,4 @@
-"""Failures on a terminal: one line each, with their exit code.
-
-Folders for the reports of commands.
-
-Standard output for programs: the answer alone, whatever other code writes to it.
-"""
+"""One-line failures with exit codes, folders of reports, and standard output for programs."""
 
 from __future__ import annotations
 
@@ -23,14 +18,14 @@ from securefl.base.ids import is_name
 from securefl.runtime import report
 
 _EXTRAS = {"torch": "learn", "sklearn": "learn"}
-"""Packages that whole commands need, with the extra that installs each."""
+"""Packages that whole commands need, with the extra that installs them."""
 _LONGEST = 2_000
-"""Characters of one line; a Goodbye's reason has at most 1,000."""
+"""Longest line, characters; a Goodbye's reason has at most 1,000."""
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn deliberate errors, and those of the machine (disk, files), into one line and an exit code."""
+    """Turn errors of securefl and of the machine (disk, files) into one line and an exit code."""
     try:
         yield
     except SecureflError as error:
@@ -47,7 +42,7 @@ def one_line_errors() -> Iterator[None]:
         _fail("aborted", f"{what}{error.strerror or error}")
         raise typer.Exit(EXIT_ABORTED) from None
     except KeyboardInterrupt as interrupt:
-        # A signal that is handled like Ctrl-C has its name as text.
+        # The text of a signal handled like Ctrl-C is its name.
         _fail("aborted", f"by {str(interrupt) or 'Ctrl-C'}; what was written stays")
         raise typer.Exit(EXIT_ABORTED) from None
 
@@ -58,12 +53,12 @@ def _fail(verdict: str, reason: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line unchanged: no markup, no control characters, no wrapping."""
+    """Print one line without markup, control characters and wrapping."""
     report.Terminal(soft_wrap=True).print(Text(report.printable(text, _LONGEST)))
 
 
 def make_folder(folder: Path) -> None:
-    """Make the output folder of a command, if it is missing.
+    """Make the output folder of a command if it is missing.
 
     Raises:
         ConfigError: it cannot be made.
@@ -75,10 +70,10 @@ def make_folder(folder: Path) -> None:
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Refuse to write over an earlier report, before anything is computed.
+    """Refuse to overwrite an earlier report.
 
     Raises:
-        ConfigError: ``folder`` is a file, or holds one of ``names`` and ``force`` is not given.
+        ConfigError: ``folder`` is a file, or has one of ``names`` without ``force``.
     """
     former = [folder / name for name in names if (folder / name).exists()]
     if former and not force:
@@ -89,10 +84,9 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
 
 @contextmanager
 def answers(*, only: bool) -> Iterator[IO[str]]:
-    """Yield standard output; with ``only``, all other output goes to standard error meanwhile.
+    """Yield standard output; if ``only``, redirect other output to standard error meanwhile.
 
-    Other output is that of user-defined sites, rules and data sets, libraries below Python, and child
-    processes.
+    Other output is that of users' code, libraries below Python and child processes.
     """
     stdout = sys.stdout
     if not only:
@@ -101,7 +95,7 @@ def answers(*, only: bool) -> Iterator[IO[str]]:
     try:
         number, other = stdout.fileno(), sys.stderr.fileno()
     except (io.UnsupportedOperation, AttributeError):
-        # The output of a notebook or a test, or a closed one, is no file of the operating system.
+        # The output of a notebook or a test, or a closed one, has no descriptor.
         with redirect_stdout(sys.stderr):
             yield stdout
         return
@@ -118,10 +112,10 @@ def answers(*, only: bool) -> Iterator[IO[str]]:
 
 
 def name_of(option: str, text: str, what: str = "name") -> str:
-    """Return ``text`` if a party or a run may have this name.
+    """Return ``text`` if it is a valid name of a party or a run.
 
     Raises:
-        ConfigError: the name is not allowed; the error names ``option``.
+        ConfigError: it is not; the error names ``option``.
     """
     if not is_name(text):
         raise ConfigError(

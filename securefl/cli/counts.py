@@ -1,4 +1,4 @@
-"""Reader for declared sample counts in a user's file."""
+"""Reader of declared sample counts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from securefl.methods import weighting
 from securefl.runtime import report
 
 SHOWN = 30
-"""Characters of a bad entry that a message repeats."""
+"""Characters of a bad entry in a message."""
 _NOTHING = {"n/a", "na", "none", "null", "-", "?"}
-"""Common spellings of a missing number."""
+"""Spellings of a missing number."""
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
-"""Separators, or marks in large numbers, of files that are not CSV with commas."""
+"""Separators, or marks in large numbers, of files other than CSV with commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +27,29 @@ class Declared:
 
     name: str
     count: int
-    """Samples, in [1, 2^31]."""
+    """Samples, 1 to 2^31."""
     loss: float | None = None
-    """Mean loss of a model on its samples, at least 0."""
+    """Mean loss of a model on them, at least 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountsFile:
-    """The content of a file of declared counts."""
+    """Content of a file of declared counts."""
 
     parties: tuple[Declared, ...]
     heading: str | None
-    """First line, if it was taken for a heading: it may be a mistyped count, so readers should see it."""
+    """First line, if taken for a heading: it may be a mistyped count."""
 
 
 def read_counts(path: Path) -> CountsFile:
-    """Read the parties of a CSV file: ``count``, ``name,count`` or ``name,count,loss`` on each line.
+    """Read a CSV file with ``count``, ``name,count`` or ``name,count,loss`` on each line.
 
-    Empty lines, lines that begin with # and a heading of words are skipped. Parties without a name are named
-    by their line.
+    Empty lines, lines that begin with # and a heading of words are skipped. Unnamed parties get their line's
+    number.
 
     Raises:
-        ConfigError: the file cannot be read, is not CSV or holds no party; fields differ in number, a name
-            occurs twice, a count is not in [1, 2^31], or a loss is not >= 0.
+        ConfigError: unreadable, not CSV, no party, differing numbers of fields, a repeated name, a count
+            outside [1, 2^31], or a loss that is not >= 0.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -109,7 +109,7 @@ def _misfit(fields: int, width: int) -> str:
 
 
 def _are_words(fields: Sequence[str]) -> bool:
-    """Return True if the fields name columns: a mistyped or missing count is not a name."""
+    """Return True if the fields name columns, rather than missing or mistyped counts."""
     return not any(
         not field
         or any(char.isdigit() for char in field)

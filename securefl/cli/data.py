@@ -1,4 +1,4 @@
-"""``securefl data``: the split of a scenario's data over the parties, shown before a run."""
+"""``securefl data``: the split of a scenario's data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from securefl.scenario import Scenario, load_scenario
 from securefl.training.data import SERVER_SET, Dataset, load_data, split
 
 MOST_PANELS = 60
-"""Most parties in a picture; the JSON file has all of them."""
+"""Most parties in a picture; the JSON file has all."""
 
 app = Program(add_completion=False, no_args_is_help=True)
 
@@ -71,14 +71,14 @@ def histogram(
 
 
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
-    """Return each party's samples of each class, as plain values for JSON.
+    """Return label counts of each party, as values for JSON.
 
-    ``parties`` and ``server`` (if it has samples of its own) are counts by class; ``samples`` counts samples,
-    each of which has many labels for a text. ``distance`` is by party the total variation between its labels'
-    distribution and that of all parties: half the sum of the differences, 0 if alike, 1 if disjoint.
+    ``parties`` and ``server`` (None without samples of its own) are counts by class; ``samples`` counts
+    samples (a sample of text has many labels). ``distance`` is each party's total variation from the labels
+    of all parties, 0 (alike) to 1 (disjoint).
 
     Raises:
-        ConfigError: the data set is missing or cannot be split as requested.
+        ConfigError: the data set is missing or cannot be split.
     """
     dataset = load_data(scenario.data, data_dir)
     misbehaving = attacks.behaviours_of(scenario, seed).keys()

@@ -1,4 +1,4 @@
-"""``securefl data check`` and ``securefl data export``: a party's own file, before it joins a run."""
+"""``securefl data check`` and ``securefl data export``: a party's own file before a run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from securefl.training.data import (
 )
 
 LARGE = 5.0
-"""Limit for means and deviations of a standardised input, and for the inverse of deviations; beyond it, the
-input gets a line.
-"""
+"""Largest mean, deviation and inverse deviation of a standardised input without a warning."""
 MOST_LINES = 20
 
 
@@ -64,8 +62,8 @@ def export(
 ) -> None:
     """Split a scenario's data set into a file for each party and one for the server, to try a deployment.
 
-    The split is that of run and simulate with the same --seed. The files are standardised inputs of securefl
-    party --data and securefl server --data.
+    The split is that of run and simulate with the same --seed. The files are standardised, for securefl party
+    --data and securefl server --data.
 
     Exit codes: 0 done; 2 refused.
     """
@@ -100,7 +98,7 @@ def _load_scenario(scenario: Path, overrides: list[str] | None) -> Scenario:
 
 
 def _sizes(source: SampleSource, shard: Shard) -> Iterator[str]:
-    """Yield a line for each input whose size is far from that of the others."""
+    """Yield a line for each input whose scale is far from a standardised one."""
     if shard.tokens:
         return
     x = shard.x.reshape(len(shard.y), -1) if source.inputs else shard.x.reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""Dealer of validated sums as a process: ``securefl dealer``."""
+"""``securefl dealer``: the dealer of validated sums as a process."""
 
 from __future__ import annotations
 

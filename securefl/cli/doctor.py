@@ -1,4 +1,4 @@
-"""``securefl doctor``: checks of this machine, of its parts that a run would use, and of remote brokers."""
+"""``securefl doctor``: checks of this machine and of remote brokers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _broker() -> Iterator[Finding]:
 
 
 def _remote(url: transport.BrokerUrl) -> Finding:
-    """Test the access to a remote broker from this machine."""
+    """Test the access to a remote broker."""
 
     async def try_connection() -> str:
         name = transport.user_of(url) or "doctor"
@@ -139,9 +139,9 @@ def _remote(url: transport.BrokerUrl) -> Finding:
 
 
 def _state(key: Path | None) -> Iterator[Finding]:
-    """Check that account and state folder outlive this process's container, both or neither.
+    """Yield findings on account and state folder: both must outlive this container, or neither.
 
-    Without a key the machine may be a server's, which has no state folder.
+    Without a key this may be a server's machine, which needs no state folder.
     """
     try:
         check_state_folder()

@@ -1,9 +1,4 @@
-"""``securefl dp``: the noise for a privacy budget, before a run.
-
-``securefl dp settle``: numbers for an epsilon that parties on separate machines can agree on.
-
-``securefl dp power``: measured detection rates of the checks of opened sums.
-"""
+"""``securefl dp``: noise for a budget, scenarios with all privacy numbers, detection rates of checks."""
 
 from __future__ import annotations
 
@@ -73,7 +68,7 @@ def power(
 
     Exit codes: 0 done; 3 aborted.
     """
-    out.mkdir(parents=True, exist_ok=True)  # now, rather than after minutes of work
+    out.mkdir(parents=True, exist_ok=True)  # before minutes of work
     settings = SETTINGS[:_FAST_SETTINGS] if fast else SETTINGS
     record = _measure(trials or (_FAST_TRIALS if fast else _TRIALS), seed, settings, quiet=as_json)
     content = encode(record)
@@ -88,7 +83,7 @@ def power(
 
 
 def _measure(trials: int, seed: int, settings: tuple[PowerSetting, ...], *, quiet: bool) -> PowerRecord:
-    """Return the record; progress counts coordinates, as sums with more of them take longer."""
+    """Measure; progress counts coordinates, which determine the time of a sum."""
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal and not quiet
     columns = (
@@ -145,8 +140,8 @@ def settle(
 ) -> None:
     """Write a scenario with its noise multiplier, delta, records and releases worked out.
 
-    All processes of a run on several machines need this file. Each party checks, before it takes part, that
-    it has as many records and that the releases keep to the budget.
+    All processes of a run on several machines need this file. Each party checks that it has as many records
+    and that the releases keep to the budget.
 
     Exit codes: 0 done; 2 refused; 3 the file cannot be written.
     """
@@ -167,7 +162,7 @@ def _settle(scenario: Scenario, data: Path | None, records: int | None, seed: in
             "privacy.unit", 'is "none": there is no noise to compute', "set it to record or party"
         )
     privacy.need_dp_accounting()
-    # Slow imports come after the refusals.
+    # Slow imports follow the refusals.
     from securefl.runtime.process import declared_length, length_of  # noqa: PLC0415 - torch
     from securefl.training.data import load_samples  # noqa: PLC0415 - with it
 
@@ -228,8 +223,8 @@ def calibrate_command(
 ) -> None:
     """Print the smallest noise multiplier sigma for DP-SGD with per-example gradients of norm at most 1.
 
-    Sigma is the standard deviation of the noise on a batch's sum. The output also gives the meaning of the
-    same noise under the other neighbouring relation.
+    Sigma is the standard deviation of the noise on a batch's sum. The output also has the epsilon of the same
+    noise under the other neighbouring relation.
 
     Exit codes: 0 done; 2 refused.
     """
@@ -326,5 +321,5 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _up(sigma: float) -> str:
-    """Round up to four decimals: the printed number keeps the target too."""
+    """Round up to four decimals, so that the printed number keeps to the target."""
     return f"{math.ceil(sigma * 1e4) / 1e4:.4f}"

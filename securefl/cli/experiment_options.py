@@ -24,7 +24,7 @@ class Effort:
     """Options of commands that simulate."""
 
     seeds: int | None = None
-    """Simulations or draws of each cell; None: the number that the exhibit states."""
+    """Simulations or draws of each cell; None for the exhibit's own number."""
     device: options.DeviceOption = None
     data_dir: options.DataDirOption = None
     jobs: options.JobsOption = 2
@@ -111,13 +111,13 @@ class Asked(Effort):
 
     @property
     def items(self) -> tuple[tuple[experiments.Kind, str], ...]:
-        """Tables and figures by kind and number, or ``all``."""
+        """Requested tables and figures by kind and number, or ``all``."""
         tables, figures = _names(self.table), _names(self.figure)
         return (*(("table", name) for name in tables), *(("figure", name) for name in figures))
 
     @property
     def runs(self) -> bool:
-        """True if the named items are run, rather than listed or checked."""
+        """True if the items are run, not listed or checked."""
         return not (self.listing or self.check)
 
 
@@ -128,10 +128,10 @@ def _names(given: list[str] | None) -> tuple[str, ...]:
 def sources_of(
     asked: Asked, exhibit: experiments.Exhibit
 ) -> tuple[tuple[experiments.Source, ...], list[str]]:
-    """Return the data sets to run a table or figure on, and a line on each missing one.
+    """Return the data sets for a table or figure, and a line for each missing one.
 
     Raises:
-        ConfigError: all are missing, or a named one is.
+        ConfigError: all data sets are missing, or a named one is.
     """
     item = exhibit.item
     if not exhibit.named:

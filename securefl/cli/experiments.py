@@ -1,7 +1,4 @@
-"""Experiments on a terminal: runs with progress, tables and verdicts, and lists.
-
-Simulation modules are imported only for runs: a list and a page need no torch.
-"""
+"""Experiments on a terminal. Modules that simulate are imported for runs only: lists need no torch."""
 
 from __future__ import annotations
 
@@ -45,9 +42,9 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _LEAST = 12
-"""Fewest characters of a title or verdict, on any terminal."""
+"""Fewest characters of a title or verdict on any terminal."""
 _SOME = 32
-"""Characters of a verdict that take precedence over a title."""
+"""Characters of a verdict that precede a title's."""
 
 
 def run_experiments(
@@ -59,18 +56,18 @@ def run_experiments(
     quiet: bool = False,
     family: Sequence[Exhibit] | None = None,
 ) -> list[tuple[Record, bytes]]:
-    """Run tables and figures in turn, each on its data sets, and keep their results.
+    """Run tables and figures in turn, each on its data sets; keep and return their records.
 
     Args:
-        wanted: exhibits, each with its data.
-        scale: of all of them.
+        wanted: exhibits with their data.
+        scale: of all exhibits.
         out: folder for results; simulations are in its ``.work``.
-        effort: options of the simulations, and a second format of the pictures.
+        effort: options of the simulations and pictures.
         quiet: print nothing.
-        family: exhibits whose claims are judged together with those of ``wanted``; each alone if None.
+        family: exhibits whose claims are judged together; each alone if None.
 
     Raises:
-        ConfigError: a file, data or the device are refused; earlier exhibits may be done by then.
+        ConfigError: a file, data or the device is refused, possibly after earlier exhibits.
         RunAbortedError: the disk is full or gone, or a process died.
     """
     from securefl.cli.batch import Batch, begin  # noqa: PLC0415 - imports torch
@@ -184,12 +181,12 @@ def _simulate(done: ExhibitResults, batch: Batch, *, quiet: bool) -> None:
         reasons = {cell.label: done.refused[cell.label] for cell in exhibit.cells_at(done.scale)}
         if not exhibit.paper:
             raise exhibit.all_refused(reasons)
-        # The same error in all of them is one of data or machine, not part of the answer.
+        # One error in all of them is a fault of data or machine, not part of the answer.
         raise next(iter(why.values()), ConfigError(exhibit.path.name, next(iter(reasons.values()))))
 
 
 def tell_record(record: Record, rulings: Rulings, indent: str = "  ") -> None:
-    """Print table, reasons of refusals and rulings, each line behind ``indent``."""
+    """Print table, refusals and rulings, each line behind ``indent``."""
     lines = [record.note] if record.note else []
     lines += [LEAKAGE_REPORTED] if record.leakage_reported else []
     for line in lines:
@@ -215,7 +212,7 @@ def _ends(cell: CellRecord) -> list[str]:
 
 
 def _tables(record: Record) -> Iterator[Table]:
-    """Yield the grid of two or more axes, and a list of other cells; a comparison is sorted, best first."""
+    """Yield the grid of two or more axes, and a list of other cells, best first in a comparison."""
     apart = list(record.cells)
     if len(record.axes) > 1:
         table = grid(record)
@@ -248,9 +245,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def print_list(known: Sequence[Shown]) -> None:
-    """Print a line on each table and figure, at every scale and on all data of its runs.
+    """Print a line for each record of each table and figure.
 
-    Titles are cut on a narrow terminal. Numbers have the form of ``--table`` and ``--figure``.
+    Long titles are cut.
     """
     figures = all(one.exhibit.item.kind == "figure" and not one.exhibit.named for one in known)
     heads = (
@@ -291,14 +288,14 @@ def print_list(known: Sequence[Shown]) -> None:
 def _line(cells: Sequence[str], widths: Sequence[int]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
     for index, width in enumerate(widths):
-        # A verdict is the answer: it is wrapped, while a title is cut.
+        # A verdict is wrapped, a title is cut.
         table.add_column(no_wrap=index != 3, overflow="ellipsis" if index != 3 else "fold", width=width)
     table.add_row(*map(Text, cells))
     return table
 
 
 def print_details(known: Sequence[Shown]) -> None:
-    """Print title, claim, and all runs with their numbers and verdicts."""
+    """Print title, claim, and all runs with numbers and verdicts."""
     for one in known:
         item = one.exhibit.item
         say(f"{item.kind} {item.number}: {one.exhibit.title}")

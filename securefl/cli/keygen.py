@@ -1,4 +1,4 @@
-"""``securefl keygen``: key pairs of parties, and the public roster."""
+"""``securefl keygen``: key pairs and the public roster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _one(name: str, out: Path) -> None:
 
 
 def _note_state() -> None:
-    """Print a line if the party could not run as this user; the key may be for another user."""
+    """Print a line if a party cannot run as this user; the key may be for another one."""
     try:
         account.check_state_folder()
     except ConfigError as error:

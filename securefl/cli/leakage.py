@@ -1,4 +1,4 @@
-"""``securefl leakage``: exposure by random reclusterings over a range of settings, without training."""
+"""``securefl leakage``: exposure by random reclusterings, without training."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def leakage(
 ) -> None:
     """Simulate random reclusterings over a range of settings, and count the updates that the server learns.
 
-    The members of the opened sums determine the result: no data are needed, and nothing is trained.
+    Only the members of opened sums matter: no data are needed, and nothing is trained.
 
     Exit codes: 0 done; 2 refused; 3 aborted.
     """

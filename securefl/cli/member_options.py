@@ -1,4 +1,4 @@
-"""Options of processes that join a run, and their settings."""
+"""Options and settings of processes that join a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from securefl.scenario import Scenario, load_scenario
 
 @dataclass(frozen=True, kw_only=True)
 class JoinOptions(launch.BrokerFiles):
-    """Options of every process that joins a run."""
+    """Options of each process that joins a run."""
 
     broker: options.BrokersOption
     run: Annotated[str, typer.Option(help="Id of the run; the same for all processes.")]
@@ -42,14 +42,14 @@ class JoinOptions(launch.BrokerFiles):
         """Id of the run.
 
         Raises:
-            ConfigError: it would not be safe in topics and file names.
+            ConfigError: it is not safe in topics and file names.
         """
         return RunId(console.name_of("--run", self.run, "run id"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberOptions(JoinOptions):
-    """Options of the server, a party and the dealer, which have a scenario and keys."""
+    """Options of server, parties and dealer, which have a scenario and keys."""
 
     scenario: Annotated[
         Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
@@ -70,7 +70,7 @@ class MemberOptions(JoinOptions):
     transcript_bytes: options.TranscriptOption = None
 
     def settings(self, name: PartyId, **own: Any) -> process.ProcessSettings:
-        """Return the settings of the process ``name``; ``own`` are fields that are not options.
+        """Return the settings of the process ``name``; ``own`` has fields that are not options.
 
         Raises:
             ConfigError: an option is refused.
@@ -95,16 +95,15 @@ class MemberOptions(JoinOptions):
 
 
 def public_seed(run: RunId) -> int:
-    """Return the public seed of a run without one, below 2^31: each run starts from its own model.
+    """Return the default public seed of a run, below 2^31: each run starts from its own model.
 
-    Two runs with the same first model would request sums of the same updates, which parties' accounts refuse
-    (docs/adr/0043).
+    Parties' accounts refuse sums of the same updates in two runs (docs/adr/0043).
     """
     return int.from_bytes(crypto.digest("public seed", run)[:4], "big") >> 1
 
 
 def check_data_given(scenario: Scenario, data: Path | None) -> None:
-    """Refuse a process that lacks its data, or has unused data.
+    """Refuse a process with missing or unused data.
 
     Raises:
         ConfigError: naming ``--data``.
@@ -126,6 +125,6 @@ def party_id(text: str) -> PartyId:
     """Return a checked party name.
 
     Raises:
-        ConfigError: it would not be safe in topics and file names, or is reserved.
+        ConfigError: it is not safe in topics and file names, or is reserved.
     """
     return PartyId(console.name_of("--name", text, "party name"))

@@ -1,4 +1,4 @@
-"""Observer at the broker as a process: ``securefl observer``."""
+"""``securefl observer``: an observer at the broker as a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command-line options that several commands share."""
+"""Command-line options of several commands."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ OPTIONS: Final[dict[str, Any]] = {
     "transcript_bytes": TranscriptOption,
     "device": DeviceOption,
 }
-"""Command-line options by the field that they set."""
+"""Options by the field that they set."""
 
 
 def command_line(given: Any) -> tuple[str, ...]:
-    """Return the words of the command line for the non-default options of ``given``."""
+    """Return the command line of the non-default options in ``given``."""
     words: list[str] = []
     for one in fields(given):
         value = getattr(given, one.name)
@@ -177,14 +177,14 @@ def command_line(given: Any) -> tuple[str, ...]:
 
 
 def _option_of(hint: Any, name: str) -> Any:
-    """Return the option of a field: its own annotation, or that in ``OPTIONS``; None if it is no option."""
+    """Return a field's own option, or that in ``OPTIONS``; None if it is not an option."""
     return hint if hasattr(hint, "__metadata__") else OPTIONS.get(name)
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Make the fields of a command's first parameter, a dataclass, options of the command.
+    """Decorate a command: the fields of its first parameter, a dataclass, become options.
 
-    A field without an annotation for the command line has that in ``OPTIONS``, else it keeps its default.
+    A field without an annotated option has that in ``OPTIONS``, or else keeps its default.
     """
     signature = inspect.signature(command, eval_str=True)
     first, *own = signature.parameters.values()

@@ -1,4 +1,4 @@
-"""Party as a process: ``securefl party``."""
+"""``securefl party``: a party as a process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from securefl.runtime.launch import process
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyOptions(member_options.MemberOptions):
-    """Options of a party; those of :class:`securefl.runtime.process.ProcessSettings` keep its names."""
+class PartyOptions(joining.MemberOptions):
+    """Options of a party; fields of ``ProcessSettings`` keep their names."""
 
     name: Annotated[str, typer.Option(help="This party's name in the roster.")]
     data: Annotated[

@@ -1,4 +1,4 @@
-"""``securefl plan``: parameters that meet given demands, with their costs, before a run."""
+"""``securefl plan``: parameters that meet demands, with their costs."""
 
 from __future__ import annotations
 
@@ -115,9 +115,8 @@ class PlanOptions:
 def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
     """Find the parameters of a run that fulfil your requirements (a Pareto front).
 
-    The first table lists the settings, the second the results: probabilities of a clean majority, of lost
-    clusters, of cascades and of parties among colluders, exposure, noise, bytes and CPU time. The scenario
-    of one row is ready for simulate and run.
+    The first table lists settings, the second results: probabilities of a clean majority, lost clusters,
+    cascades and parties among colluders; exposure, noise, bytes, CPU time. One row's scenario is written.
 
     Exit codes: 0 done; 2 refused, with what to relax; 3 a file cannot be written.
     """
@@ -157,10 +156,10 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
 
 
 def scenario_text(found: Plan, chosen: int, data: str) -> str:
-    """Return the scenario file of a row, after a check by the loader.
+    """Return the scenario file of a row.
 
     Raises:
-        ConfigError: the loader refuses it: a bug of the planner.
+        ConfigError: the loader refuses it, which is a bug.
     """
     row, demand = found.rows[chosen], found.demand
     scenario = draft(demand, row.design, data, row.multiplier or None)
@@ -193,7 +192,7 @@ def _row(found: Plan, choose: int | None) -> int:
 
 
 def _picture(found: Plan, chosen: int) -> bytes | None:
-    """Return the plot; None without matplotlib, which nothing else here needs."""
+    """Return the plot; None without matplotlib."""
     try:
         return plots.draw_plan(found, chosen)
     except ConfigError:
@@ -216,7 +215,7 @@ def _show(found: Plan, chosen: int, out: Path, data: str, *, drawn: bool) -> Non
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[planning.Progress]:
-    """Show a bar for each stage on a terminal; nothing elsewhere."""
+    """Show a bar for each stage on a terminal."""
     console = report.Terminal(stderr=True)
     live = console.is_terminal and not console.is_dumb_terminal and not quiet
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""``securefl plot``: the measurements of a run, round by round, as a picture."""
+"""``securefl plot``: the measurements of a run as a picture."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ def plot(
 ) -> None:
     """Plot the measurements of a run, round by round.
 
-    Each metric has a panel. The band around a metric of the sites is the span from the lowest to the highest
-    cluster; a dotted line marks the round whose model was kept as the best. An unfinished run is drawn up to
-    its current round.
+    Each metric has a panel. The band around a metric of the sites spans the lowest to the highest cluster; a
+    dotted line marks the round of the best model. An unfinished run is drawn up to its current round.
 
     Exit codes: 0 drawn; 2 refused; 3 the picture cannot be written.
     """

@@ -16,9 +16,9 @@ from securefl.cli.console import one_line_errors
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
-"""Base of all usage errors, which typer does not export by name."""
+"""Base of all usage errors, which typer does not export."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
-"""Class of the exception raised after the help text, by name, as typer recognises it."""
+"""Name of the exception raised after the help text, as typer recognises it."""
 _MISSING: Final = "MissingParameter"
 _UNFIT: Final = {
     "int_parsing": "is not a whole number",
@@ -26,11 +26,11 @@ _UNFIT: Final = {
     "greater_than_equal": "is below {ge} or not a number",
     "less_than_equal": "is above {le} or not a number",
 }
-"""Reasons by kind of error in a value, with the fields of its context; NaN fails every "at least"."""
+"""Reasons by kind of error, with fields of its context; NaN fails every "at least"."""
 
 
 class Program(typer.Typer):
-    """Program, or a group of commands in one."""
+    """Program or group of commands."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -41,12 +41,12 @@ class Program(typer.Typer):
         )
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[FunctionT], FunctionT]:
-        """Add a command; see :meth:`typer.Typer.command`."""
+        """Add a command, as :meth:`typer.Typer.command`."""
         return super().command(name, cls=_Command, **settings)
 
 
 def run_program(function: Callable[..., None]) -> None:
-    """Run a function as a separate program; its parameters are the options."""
+    """Run a function as a program; its parameters are the options."""
     program = Program(add_completion=False)
     program.command()(function)
     program()
@@ -54,7 +54,7 @@ def run_program(function: Callable[..., None]) -> None:
 
 class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error ends it with one line and its exit code."""
+        """Run the command; turn an error into one line and an exit code."""
         with one_line_errors():
             return super().invoke(ctx)
 
@@ -63,27 +63,27 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return required arguments by their names alone, without braces around them."""
+        """Return required arguments without braces."""
         return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class CommandGroup(TyperGroup):
-    """Group of commands that reports a command-line error in one line."""
+    """Group of commands with one-line usage errors."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the remaining arguments; report an error in one line."""
+        """Return the remaining arguments."""
         with _usage_in_one_line(ctx):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the requested command; refuse an unknown one in one line."""
+        """Return the requested command; refuse an unknown one."""
         with _usage_in_one_line(ctx):
             return super().resolve_command(ctx, args)
 
 
 @contextmanager
 def _usage_in_one_line(ctx: Any) -> Iterator[None]:
-    # Callbacks of options also refuse values, as ConfigError.
+    # Callbacks of options refuse values as ConfigError.
     with one_line_errors():
         try:
             yield
@@ -111,7 +111,7 @@ def _refusal(error: Any, ctx: Any) -> ConfigError:
 
 
 def _unfit(error: Any) -> str:
-    """Return the reason why a value is refused, in our words if its parser gives the kind of error."""
+    """Return why a value is refused, in our words if its parser names the kind of error."""
     details: Callable[[], Iterable[Any]] = getattr(error.__cause__, "errors", tuple)
     for detail in details():
         words = _UNFIT.get(detail["type"])
@@ -121,7 +121,7 @@ def _unfit(error: Any) -> str:
 
 
 def _name(parameter: Any) -> str:
-    """Return an option's longest name, or an argument's name in the help."""
+    """Return an option's longest name, or an argument's metavar."""
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
     return str(parameter.metavar or parameter.name.upper())

@@ -1,4 +1,4 @@
-"""``securefl reproduce``: the tables and figures of a paper, from their files to numbers and verdicts."""
+"""``securefl reproduce``: tables and figures of a paper."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def reproduce(asked: Asked, context: typer.Context) -> None:
 
 
 def _reproduce(asked: Asked) -> bool:
-    """Run the requested action; return True if all checked results are as committed.
+    """Run the requested actions; return False if a checked result is stale.
 
     Raises:
-        ConfigError: a file, a number, data or the device are refused.
+        ConfigError: a file, a number, data or the device is refused.
         RunAbortedError: the disk is full or gone, or a process died.
     """
     there = papers(_PRESETS)
@@ -87,7 +87,7 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
     """Write the page on all exhibits of a paper beside the folder of its results.
 
     Raises:
-        ConfigError: nothing was run, and there are no published numbers either.
+        ConfigError: there are neither results nor published numbers.
         RunAbortedError: the disk is full or gone.
     """
     records, first = read_records(out), known[0].item
@@ -120,7 +120,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) ->
         try:
             sources, lacking = sources_of(asked, exhibit)
         except ConfigError as error:
-            # Omitted if one of several; refused if it is the only one.
+            # Left out if one of several; refused if the only one.
             if len(chosen) == 1:
                 raise
             lacking = [f"{exhibit.item.kind} {exhibit.item.number}: {error}"]
@@ -138,7 +138,7 @@ def _run(asked: Asked, chosen: tuple[Exhibit, ...], known: Sequence[Exhibit]) ->
 
 
 def _refuse_what_runs(context: typer.Context, *, checks: bool) -> None:
-    """Refuse options for runs beside a list, which runs nothing, or a check, which keeps nothing."""
+    """Refuse options of runs beside a list, which runs nothing, or a check, which keeps nothing."""
     options = ("seeds", "jobs", "fresh") if checks else ("scale", "seeds", "jobs", "fresh")
     sources = {name: context.get_parameter_source(name) for name in options}
     given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]

@@ -1,4 +1,4 @@
-"""``securefl run``: a scenario, from its file to its verdict."""
+"""``securefl run``: a scenario on this machine."""
 
 from __future__ import annotations
 

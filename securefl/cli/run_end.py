@@ -1,7 +1,4 @@
-"""Progress of a run on standard output, and its end.
-
-News of a single process on a terminal: plain lines, and its end.
-"""
+"""Progress of a run or a single process on standard output, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from securefl.scenario import Scenario
 
 
 class ShownRun:
-    """Display of a run: ``progress`` during the run, then its summary."""
+    """Display of a run: ``progress``, then the summary."""
 
     def __init__(
         self, scenario: Scenario, stdout: IO[str], *, as_json: bool, name: str = "", explain: bool = False
@@ -29,7 +26,7 @@ class ShownRun:
         )
 
     def end(self, summary: report.Summary) -> None:
-        """Show the end of the run.
+        """Show the summary.
 
         Raises:
             typer.Exit: the run was paused.
@@ -49,7 +46,7 @@ class ShownRun:
 
 
 def plain_news(name: str) -> Callable[[report.News], None]:
-    """Return a printer of one plain line per notable piece of news of a single process."""
+    """Return a function that prints a line for each notable event of a process."""
 
     def show(news: report.News) -> None:
         match news:
@@ -68,7 +65,7 @@ def plain_news(name: str) -> Callable[[report.News], None]:
 
 
 def finish(outcome: kernel.Finished | kernel.Aborted) -> None:
-    """Print the end of a single process and exit accordingly."""
+    """Print the end of a process; exit with its code."""
     if isinstance(outcome, kernel.Aborted) and outcome.resumable:
         say(f"paused: {outcome.reason}; give the same command to resume")
         raise typer.Exit(EXIT_PAUSED)

@@ -1,4 +1,4 @@
-"""Declared counts of a former run's parties, and the losses of its model on their data. Imports torch."""
+"""Declared counts of a run's parties, and losses of its model on their data. Imports torch."""
 
 from __future__ import annotations
 
@@ -23,19 +23,12 @@ from securefl.training.models import load_model, model_of, model_path, trained_p
 def declared_in_run(
     directory: report.RunDirectory, scenario: Scenario, data_dir: Path | None
 ) -> tuple[Declared, ...]:
-    """Return the declared count of each party of a run, and the loss of the final model on its samples.
+    """Return each party's declared count and the final model's loss on its samples.
 
-    With task groups, the loss is that of the party's best model. The data of all parties must be in one
-    place: local runs and simulations.
-
-    Args:
-        directory: the run's.
-        scenario: of the run.
-        data_dir: of the data sets.
+    With task groups, the loss is that of the party's best model. All data must be on this machine.
 
     Raises:
-        ConfigError: the run has no recorded seed, no model or one of another shape; or the data set is
-            missing.
+        ConfigError: no recorded seed, no model or one of another shape, or no data set.
     """
     seed = _seed_of(directory)
     names, cast_as = attacks.party_names(scenario.parties), attacks.behaviours_of(scenario, seed)

@@ -1,4 +1,4 @@
-"""Server as a process: ``securefl server``."""
+"""``securefl server``: the server as a process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from securefl.runtime import launch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(member_options.MemberOptions):
-    """Options of the server; those of :class:`securefl.runtime.process.ProcessSettings` keep its names."""
+class ServerOptions(joining.MemberOptions):
+    """Options of the server; fields of ``ProcessSettings`` keep their names."""
 
     data: Annotated[
         Path | None,

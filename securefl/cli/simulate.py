@@ -1,4 +1,4 @@
-"""``securefl simulate``: a scenario in one process, with the same model as ``run``."""
+"""``securefl simulate``: a scenario in one process."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def simulate(
     """Simulate a scenario in this process, without broker, processes and masks: same sums, same model.
 
     Dense models are trained for many parties at once, which differs from run by rounding only. With --exact,
-    run with --insecure-seeded-entropy and the same --seed ends with the same model, bit for bit. A simulation
-    has no secrets: all follows from --seed. If the scenario has privacy noise, the noise, batches and
-    rounding follow from it with --insecure-seeded-entropy only.
+    run with --insecure-seeded-entropy and the same --seed has the same model, bit for bit. A simulation has
+    no secrets: all follows from --seed. Noise, batches and rounding of a scenario with privacy follow from it
+    with --insecure-seeded-entropy only.
 
     Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted.
     """
     with answers(only=as_json) as stdout:
         loaded = load_scenario(launch.find_bundled(scenario), tuple(overrides or ()))
-        # Before torch is imported, which takes seconds.
+        # Before the import of torch, which takes seconds.
         feasibility.check(loaded)
         simulation.check_simulable(loaded)
         words = ["simulate", str(scenario), *options.command_line(replace(given, out=None, resume=False))]

@@ -1,7 +1,4 @@
-"""``securefl site``: preparation and trial of a user's site before a run.
-
-The trial round of a site: its findings, as lines and as a file beside the scenario.
-"""
+"""``securefl site``: preparation and trial of a user's site before a run."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
 
 REPEAT_SECONDS = 60.0
-"""Seconds of the longest training that is repeated."""
+"""Longest training that is repeated, s."""
 _SHOWN = 4
 
 
@@ -64,20 +61,20 @@ class SiteTrial:
     fit: SiteFit
     seconds: float
     locked: float
-    """Longest time in seconds that the interpreter lock was held."""
+    """Longest time that the interpreter lock was held, s."""
     again: F64 | None = None
-    """Update of a second training from the same seed, f64 ``(d,)``; None if there was none."""
+    """Update of a second training from the same seed, f64 ``(d,)``; None without one."""
     alone: str = ""
-    """Error of a second site of the same name, which a run does not need; empty if there is none."""
+    """Error of a second site of the same name; a run needs no second one."""
 
     @property
     def repeats(self) -> bool | None:
-        """True if both trainings had the same bits; None if there was one."""
+        """True if both trainings had the same bits; None after one."""
         return None if self.again is None else bool(np.array_equal(self.fit.update, self.again))
 
 
 def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
-    """Yield a line for each finding of a trial, the sizes of the update first."""
+    """Yield a line for each finding of a trial, sizes first."""
     found = trial.fit
     yield f"trained on {found.samples:,} samples in {trial.seconds:.2f} s{_metrics(found.metrics)}"
     if found.received is not None:
@@ -106,10 +103,9 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
 
 
 def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: list[str]) -> str:
-    """Write the findings of a trial beside the scenario, for its owner only; return the path, or the error.
+    """Write the findings to a private file beside the scenario; return the path, or the error.
 
-    The file of a bundled scenario is in the working directory. An unwritable folder, as of a service, does
-    not affect the site.
+    For a bundled scenario the file is in the working directory.
     """
     folder = scenario.parent if scenario.exists() else Path()
     path = folder / f"{scenario.stem}.{party}.check.json"
@@ -143,7 +139,7 @@ def _update_lines(scenario: Scenario, update: F64) -> Iterator[str]:
 
 
 def _site_lines(site: Any, samples: int) -> Iterator[str]:
-    """Yield a line for each difference between the site's arrays and samples and the sent or counted ones."""
+    """Yield a line for each mismatch of the site's arrays and samples with those sent or counted."""
     if samples < site.samples:
         yield (
             f"the site declares {site.samples:,} samples, but trained on {samples:,}: its weight is "
@@ -187,7 +183,7 @@ ModelArgument = Annotated[
 ]
 PartyOption = Annotated[str, typer.Option(help="The party's name.")]
 MOST_ARRAYS = 40
-"""Names that are printed; a large model has hundreds."""
+"""Names that are printed."""
 
 
 @app.callback()
@@ -277,7 +273,7 @@ def check(
         return
     module = model_of(loaded, (), 0, 0)
     layout, name = Layout.of(module), party_id(party)
-    # Seed of the generators while the site is made, which draws no secrets.
+    # Seeds the generators while the site is made; no secret is drawn.
     seed = entropy.InsecureSeededEntropy(secrets.token_bytes(16))
     made = make_site(maker, name, layout, loaded.model, seed)
     console.say(f"{len(layout.shapes)} arrays, {layout.length:,} parameters: {_describe_layout(layout)}")
@@ -296,7 +292,7 @@ def check(
     try:
         with process.LockProbe() as probe:
             found = train_site(made)
-    except Exception as error:  # any error of the user's code
+    except Exception as error:  # any error of users' code
         traceback.print_exception(error)
         raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
     seconds, again, alone = time.monotonic() - began, None, ""
@@ -304,7 +300,7 @@ def check(
         console.say("training it once more from the same seed, at a second site of the same name")
         try:
             again = train_site(make_site(maker, name, layout, loaded.model, seed)).update
-        except Exception as error:  # a run has one site of a name: no fault of the first one
+        except Exception as error:  # no fault: a run has one site of a name
             alone = f"{type(error).__name__}: {error}"
     trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
     lines = list(trial_lines(loaded, trial))
@@ -314,10 +310,10 @@ def check(
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:
-    """Print a line for each difference between the site's columns and the requested statistics.
+    """Print each difference between the site's columns and the requested statistics.
 
     Raises:
-        ConfigError: it has no columns, or some that cannot be counted.
+        ConfigError: no columns, or some that cannot be counted.
     """
     from securefl.training.sites import ColumnSite, differences  # noqa: PLC0415 - with torch
 

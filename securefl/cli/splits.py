@@ -1,4 +1,4 @@
-"""Measurement of a data split, for figures that show one, without training. Imports torch."""
+"""Measurement of a data split, for figures that show one. Imports torch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from securefl.lab import experiments
 from securefl.methods.weighting import curve, largest_cap, truncate_counts
 
 Shares = tuple[tuple[float, ...], ...]
-"""Content of a picture of a split: see :attr:`securefl.lab.experiments.record.CellRecord.shares`."""
+"""Picture of a split: see :attr:`securefl.lab.experiments.record.CellRecord.shares`."""
 
 
 def split_of(
     job: experiments.SimulationJob, shows: experiments.Shows
 ) -> tuple[experiments.SeedRecord, Shares]:
-    """Return the measure ``shows`` of a split, in place of an accuracy, and the content of its picture.
+    """Return the measure ``shows`` of a split, in place of an accuracy, and its picture.
 
     Raises:
-        ConfigError: the data set is missing or cannot be split as requested; or no cap keeps to the bound.
+        ConfigError: the data set is missing or cannot be split, or ``weighting.alpha`` is missing.
     """
     began = time.monotonic()
     counts = label_counts(job.scenario, job.data_dir, job.seed)
@@ -45,7 +45,7 @@ def split_of(
 
 
 def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[float, Shares]:
-    """Return the share of all samples that truncation leaves, and the curve of caps over alpha."""
+    """Return the share of samples that truncation leaves, and the caps over alpha."""
     counts, weighting = list(samples.values()), job.scenario.weighting
     if weighting.alpha is None:
         raise ConfigError(
@@ -58,6 +58,6 @@ def _caps(job: experiments.SimulationJob, samples: dict[str, int]) -> tuple[floa
 
 
 def _sizes(samples: dict[str, int]) -> tuple[float, Shares]:
-    """Return the share of all samples that the two largest parties hold, and each party's number."""
+    """Return the share of samples at the two largest parties, and all sizes in descending order."""
     counts = sorted(map(float, samples.values()), reverse=True)
     return sum(counts[:2]) / sum(counts), (tuple(counts),)

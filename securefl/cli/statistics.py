@@ -1,4 +1,4 @@
-"""``securefl statistics``: statistics of the sites' columns, before any training."""
+"""``securefl statistics``: statistics of the sites' columns."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def statistics(
 ) -> None:
     """Compute counts, means, deviations, ranges and histograms of the sites' columns with secure sums.
 
-    The scenario's statistics table selects them. Here the round is simulated, at sites that this machine can
-    make; separate machines take the scenario of --write. A site standardises by statistics.json in the run's
-    folder, with securefl.Statistics.load.
+    The scenario's statistics table selects them. The round is simulated at sites on this machine; separate
+    machines take the scenario of --write. A site standardises by statistics.json in the run's folder, with
+    securefl.Statistics.load.
 
     Exit codes: 0 done, 1 no sum was opened, 2 refused, 3 aborted.
     """

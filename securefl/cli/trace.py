@@ -1,4 +1,4 @@
-"""``securefl trace``: frames captured at a broker, decoded up to the payload."""
+"""``securefl trace``: captured frames, decoded up to the payload."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ UNCHECKED = "not checked (name the roster by --roster)"
 
 
 def frames(path: Path) -> Iterator[bytes]:
-    """Yield the frames of a file.
+    """Yield the frames of a file: one, or hex lines.
 
     Raises:
-        ConfigError: the file cannot be read, or is empty.
+        ConfigError: unreadable or empty.
     """
     with files.reading(path):
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
@@ -84,7 +84,7 @@ def frames(path: Path) -> Iterator[bytes]:
 
 
 def facts(frame: bytes, roster: crypto.Roster | None) -> dict[str, Any]:
-    """Return the fields of a frame's header, its sizes in bytes and the state of its signature.
+    """Return header fields of a frame, its sizes in bytes and the state of its signature.
 
     Raises:
         PeerError: it is not a frame.
@@ -111,7 +111,7 @@ def facts(frame: bytes, roster: crypto.Roster | None) -> dict[str, Any]:
 
 
 def signature(frame: bytes, payload: wire.Payload, roster: crypto.Roster) -> str:
-    """Return the state of a frame's signature."""
+    """Return the state of a frame's signature: ``valid`` or ``WRONG: reason``."""
     header = payload.header
     sender = next((one for name, one in roster.items() if name == header.sender), None)
     if sender is None:

@@ -1,4 +1,4 @@
-"""``securefl verify``: check that the model of a verified run follows from its certified sums."""
+"""``securefl verify``: proof that a model follows from certified sums."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def verify(
     Any party's transcript has the signatures. Proofs to verifiers are recomputed if the run kept them (--lab)
     and the verifiers' keys are known.
 
-    Exit codes: 0 everything holds; 1 something does not; 2 evidence is missing, so that not everything could
-    be checked, or refused (rounds that were not verified, damaged transcripts, a scenario that no party
-    signed, a missing file of the first model); 3 the page cannot be written.
+    Exit codes: 0 everything holds; 1 something does not; 2 evidence is missing, or refused (unverified
+    rounds, damaged transcripts, a scenario that no party signed, a missing first model); 3 the page cannot be
+    written.
     """
     with answers(only=as_json) as stdout:
         if out is not None:

@@ -1,4 +1,4 @@
-"""``securefl weights``: truncation of declared sample counts, read from a user's file."""
+"""``securefl weights``: truncation of declared sample counts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from securefl.runtime import report
 from securefl.scenario import Scenario, Weighting
 
 ALPHA, ALPHA_STAR = 0.1, 0.5
-"""Default shares, unless the command or a run names others."""
+"""Default shares, unless the command or a run has others."""
 SHOWN = 20
-"""Most truncated parties that are named; the others are counted."""
+"""Most truncated parties that are listed."""
 POINTS = 12
 
 
@@ -125,7 +125,7 @@ def weights(
 
 
 def _shares(scenario: Scenario | None, alpha: float | None, alpha_star: float | None) -> tuple[float, float]:
-    """Return alpha and alpha*: as given, else those of the run's truncation, else the defaults."""
+    """Return alpha and alpha*: as given, else of the run's truncation, else the defaults."""
     own = None if scenario is None or scenario.weighting.alpha is None else scenario.weighting
     if alpha is None:
         alpha = ALPHA if own is None or own.alpha is None else own.alpha
@@ -167,11 +167,11 @@ def _check(alpha: float, alpha_star: float, delta: float | None, cap: int | None
 
 
 def _use(scenario: Scenario | None, alpha: float, alpha_star: float) -> str:
-    """Return the clause on the use of U: rounds that truncate, those of the run, or none of that run's."""
+    """Return the clause on the use of U in rounds."""
     if scenario is None:
         return "rounds use"
     own = scenario.weighting
-    # A mode without truncation, or one with a cap, has no alpha.
+    # Without truncation, or with a cap, there is no alpha.
     if own.alpha == alpha and own.alpha_star == alpha_star:
         return "its rounds with all parties used"
     return "not used in the run; rounds would use"
@@ -221,7 +221,7 @@ def _as_run(weighting: Weighting) -> str:
 
 
 def _of_sample(numbers: Sequence[int], cap: int, alpha: float, alpha_star: float, delta: float) -> str:
-    """Return conclusions about all counts from a sample of them."""
+    """Return conclusions about all counts from a sample."""
     needed = smallest_sample(alpha, delta)
     if len(numbers) < needed:
         raise ConfigError(

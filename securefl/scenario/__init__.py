@@ -1,4 +1,4 @@
-"""Scenarios: fields of each table and their ranges, loading, overriding, explaining."""
+"""Tables of a scenario with their fields: loading, overriding, explaining errors."""
 
 import lazy_loader
 

@@ -1,9 +1,4 @@
-"""The ``[aggregation]`` table: rules on cluster means, pre-aggregation, and the claim.
-
-The base classes declare the properties of every rule and pre-aggregation. The rules themselves are in
-:mod:`securefl.methods.robust.rules` and :mod:`securefl.methods.robust.pre_aggregation`, one file each, with
-formula and source.
-"""
+"""The ``[aggregation]`` table, and the bases of rules and pre-aggregations."""
 
 from __future__ import annotations
 
@@ -24,9 +19,10 @@ if TYPE_CHECKING:
     from securefl.base.stack import AggregationResult, ClusterMeans
 
 ServerData = Literal["none", "all", "training"] | int
-"""Gradients of the server's own data for a rule. ``"none"``: none. ``"all"``: of all samples, once a
-round. ``"training"``: minus the update of local training, once a round. A number: of that many samples,
-drawn for every reclustering."""
+"""Gradients of the server's own data for a rule. ``"all"``: of all samples, once a round. ``"training"``:
+minus the update of local training, once a round. A number: of that many samples, drawn for every
+reclustering.
+"""
 
 
 class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
@@ -50,7 +46,7 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
 
     @property
     def clusters_needed(self) -> int:
-        """Least number of clusters for which the rule is defined."""
+        """Least number of clusters that the rule needs."""
         return 1
 
     @property
@@ -59,10 +55,9 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         return "none"
 
     def withstands(self, clusters: int) -> int:
-        """Return the largest number of Byzantine clusters for which the rule's guarantee holds.
+        """Return the largest number of Byzantine ones among ``clusters`` that the rule provably tolerates.
 
-        Args:
-            clusters: number of all clusters, at least ``clusters_needed``.
+        ``clusters`` is at least ``clusters_needed``.
         """
         raise NotImplementedError
 
@@ -70,7 +65,7 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Return the aggregate of ``stack``, which has at least ``clusters_needed`` rows.
 
         Raises:
-            UsageError: the rule needs a server gradient, and the stack has none.
+            UsageError: the rule needs a server gradient that the stack lacks.
         """
         raise NotImplementedError
 
@@ -82,15 +77,14 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         Args:
             x: c rows of one shape, ``(c, ...)``: a numpy array, a torch tensor, or a list of either.
             weights: of the rows, ``(c,)``, > 0; equal by default.
-            server_gradient: of the loss on the server's own data, in the shape of a row, for rules that need
-                it.
+            server_gradient: of the loss on the server's own data, in the shape of a row.
             reference: the previous result, for rules with a memory.
 
         Returns:
-            The aggregate in the shape of a row, with the dtype of ``x`` (f64 for integers), on its device.
+            A row, with the dtype of ``x`` (f64 for integers), on its device.
 
         Raises:
-            ConfigError: fewer rows than the rule needs, another shape, or a value that is not finite.
+            ConfigError: too few rows, another shape, or a value that is not finite.
         """
         from securefl.scenario import direct  # noqa: PLC0415 - numpy
 
@@ -99,21 +93,16 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
     def facts(self, plan: Aggregation, p_clean: float) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run.
 
-        Args:
-            plan: the rule's table.
-            p_clean: probability that the largest cluster has no Byzantine member.
+        ``p_clean`` is the probability that the largest cluster has no Byzantine member.
         """
         _ = plan, p_clean
         yield from ()
 
     def check(self, path: str) -> None:
-        """Check that parameters do not contradict each other.
-
-        Args:
-            path: of the table.
+        """Check that parameters do not contradict each other; ``path`` is that of the table.
 
         Raises:
-            ConfigError: they do; the error names a field of the table.
+            ConfigError: they do; it names a field of the table.
         """
 
 
@@ -135,7 +124,7 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("prepare",)
 
     def rows_needed(self, rows: int) -> int:
-        """Return the least number of input rows that give at least ``rows`` output rows."""
+        """Return the least number of input rows for ``rows`` output rows."""
         return rows
 
     def rows_left(self, rows: int) -> int:
@@ -143,27 +132,21 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
         return rows
 
     def withstands(self, rows: int) -> int:
-        """Return the number of Byzantine rows among ``rows`` that leave the honest output rows honest."""
+        """Return the number of Byzantine ones among ``rows`` that leave the honest output rows honest."""
         return rows
 
     def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, npt.NDArray[np.intp] | None]:
         """Return the rows for the rule, and the output row that contains each input row.
 
-        Args:
-            stack: cluster means.
-            seed: at least 16 bytes that no party can choose or predict.
-
-        Returns:
-            The new stack, and i64 ``(c,)``, or None if rows keep their indices.
+        The second result is i64 ``(c,)``, or None if rows keep their indices. ``seed`` has at least 16 bytes
+        that no party can choose or predict.
         """
         raise NotImplementedError
 
     def __call__(self, x: Any, *, seed: int = 0) -> Any:
         """Transform your own rows ``x`` as for a rule.
 
-        Args:
-            x: as for :meth:`Rule.__call__`; the result has its form.
-            seed: of the random draws, at least 0.
+        ``x`` is as for :meth:`Rule.__call__`; the result has its form. ``seed`` >= 0 is that of the draws.
 
         Raises:
             ConfigError: ``x`` is refused.

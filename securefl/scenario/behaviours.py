@@ -1,8 +1,4 @@
-"""The ``[[behaviours]]`` tables: attacks and faults of some parties or of the server.
-
-Attacks on data and updates are the files of :mod:`securefl.methods.attacks.parts`, with formula and source.
-This module has their base classes and all faults. ``docs/fields.md`` lists all fields.
-"""
+"""The ``[[behaviours]]`` tables: bases of attacks on data and updates, and all faults."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ Phase = Literal[
 
 
 class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
-    """Common fields of all behaviours: parties and rounds."""
+    """Common fields of all behaviours."""
 
     homes: ClassVar[tuple[str, ...]] = ("securefl.methods.attacks.parts", "securefl.scenario.behaviours")
     usual: ClassVar[str] = "label-flip"
@@ -41,7 +37,7 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Name of the kind in a scenario file."""
+        """Name in a scenario file."""
         return self.name
 
     def acts(self, round_: int) -> bool:
@@ -55,7 +51,7 @@ class Behaviour(Part, tag_field="kind", frozen=True, kw_only=True):
 
 
 class Poisoning(Behaviour, frozen=True, kw_only=True):
-    """A behaviour that changes a party's part in the model, which a rule has to withstand."""
+    """Behaviour that changes a party's part in the model, which a rule has to withstand."""
 
     honest_until: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Fraction of ``stop.rounds`` before which the party is honest, to gain trust (adaptive attacks)."""
@@ -63,12 +59,7 @@ class Poisoning(Behaviour, frozen=True, kw_only=True):
     def check(self, path: str, parties: int) -> None:
         """Check that an attack has an effect and that its coalition is large enough.
 
-        Args:
-            path: of its table.
-            parties: n, number of parties in the scenario.
-
-        Raises:
-            ConfigError: it has not; the error names a field of the table.
+        Raises: ConfigError: it is not; it names a field of the table at ``path``.
         """
 
 
@@ -86,35 +77,26 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("poison",)
     images_only: ClassVar[bool] = False
     trigger: ClassVar[tuple[str, ...]] = ()
-    """Fields that all backdoors of one scenario must share, since one success is measured; empty for other
-    attacks."""
+    """Fields that all backdoors of one scenario must share, since one success is measured."""
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
-        """Return the data that the party trains on: samples f32 ``(n, ...)``, labels i64 ``(n,)``.
-
-        It must not change its arguments.
+        """Return samples and labels to train on, in the form of ``x`` and ``y``, which must not be changed.
 
         Args:
             x: samples, f32 ``(n, ...)``; for a text i64 ``(n, length)``.
-            y: labels, i64 ``(n,)`` in [0, ``classes``); for a text i64 ``(n, length)``.
+            y: labels in [0, ``classes``), i64 ``(n,)``; for a text i64 ``(n, length)``.
             classes: number of classes.
         """
         raise NotImplementedError
 
     def trigger_samples(self, x: Inputs, y: I64) -> tuple[Inputs, I64]:
-        """Return test samples with the trigger of a backdoor, and the labels that it aims at."""
+        """Return test samples with a backdoor's trigger, and the labels that it aims at."""
         raise NotImplementedError
 
     def check_on_data(self, path: str, classes: int, shape: tuple[int, ...]) -> None:
         """Check that the data set has the labels and images that the attack needs.
 
-        Args:
-            path: of its table.
-            classes: number of classes of the data set.
-            shape: of one sample; images have (channels, height, width).
-
-        Raises:
-            ConfigError: it has not; the error names a field of the table.
+        Raises: ConfigError: it has not; it names a field of the table at ``path``.
         """
 
 
@@ -141,12 +123,12 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
     most."""
 
     def craft(self, update: F64, before: F32, entropy: Entropy) -> F64:
-        """Return the update that the party sends, f64 ``(d,)``.
+        """Return the party's false update, f64 ``(d,)``.
 
         Args:
-            update: the trained update, f64 ``(d,)``: new parameters minus the round's parameters.
+            update: trained update, f64 ``(d,)``: new parameters minus ``before``.
             before: parameters of the round, f32 ``(d,)``.
-            entropy: source of the attacker's random numbers for this update.
+            entropy: the attacker's random numbers.
         """
         raise NotImplementedError
 
@@ -154,9 +136,9 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
         """Return the update that an attacker sends in place of the trained update ``x``.
 
         Args:
-            x: an array or tensor of any shape; the result has its form.
+            x: array or tensor of any shape; the result has its form.
             before: parameters of the round in the shape of ``x``; 0 by default.
-            byzantine: number of attackers; matters for coalitions only.
+            byzantine: for coalitions only.
             seed: of the attack's own draws; fresh entropy by default.
 
         Raises:
@@ -171,7 +153,7 @@ class UpdateAttack(Poisoning, frozen=True, kw_only=True):
         return self
 
     def check(self, path: str, parties: int) -> None:  # noqa: ARG002 - for those that override it
-        """Check ``actors`` and ``placement``; otherwise as for all poisoning."""
+        """Check ``actors`` and ``placement``, like :meth:`Poisoning.check`."""
         if self.actors is None:
             if self.placement != "spread":
                 reason = "has no effect: all attackers act"
@@ -196,16 +178,16 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
 
     @property
     def rows_needed(self) -> int:
-        """Least number of known updates for which the attack is defined and differs from honest updates."""
+        """Least number of known updates with which the attack is defined and differs from them."""
         return 1
 
     @property
     def alike(self) -> bool:
-        """True if all members send the same update, which is then computed once."""
+        """True if all members send one update, which is then computed once."""
         return True
 
     def __call__(self, x: Any, *, before: Any = None, byzantine: int = 1, seed: int | None = None) -> Any:  # noqa: ARG002
-        """Return the update of each attacker that knows the honest updates ``x``, as in ``ALIE(z=1.5)(x)``.
+        """Return the update of an attacker that knows the honest updates ``x``, as in ``ALIE(z=1.5)(x)``.
 
         Args:
             x: k updates of one shape, ``(k, ...)``: a numpy array, a torch tensor, or a list of either.
@@ -214,7 +196,7 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
             seed: of the attack's own draws; fresh entropy by default.
 
         Returns:
-            One update, with the dtype of ``x`` (f64 for integers), on its device.
+            An update, with the dtype of ``x`` (f64 for integers), on its device.
 
         Raises:
             ConfigError: fewer updates than the attack needs, or no effect for these numbers.
@@ -224,12 +206,12 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
         return direct.collude(self, x, byzantine, seed)
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
-        """Return the update that each member sends, f64 ``(d,)``.
+        """Return a member's update, f64 ``(d,)``.
 
         Args:
-            known: updates that the coalition knows, f64 ``(k, d)``, k >= ``rows_needed``.
-            actors: number of attackers that act in this round.
-            entropy: source of the attacker's random numbers; not used if all members are ``alike``.
+            known: known updates, f64 ``(k, d)``, k >= ``rows_needed``.
+            actors: number of acting attackers.
+            entropy: the attacker's random numbers; not used if all members are ``alike``.
         """
         raise NotImplementedError
 
@@ -244,11 +226,11 @@ class InformedAttack(CoalitionAttack, frozen=True, kw_only=True):
 
     @property
     def rows_needed(self) -> int:
-        """Least number of known updates: 2, unless an attack overrides it."""
+        """Least number of known updates."""
         return 2
 
     def check(self, path: str, parties: int) -> None:
-        """Check that the coalition knows enough updates; otherwise as for all."""
+        """Check that the coalition knows enough updates, like :meth:`Poisoning.check`."""
         super().check(path, parties)
         if self.knowledge == "coalition" and self.members < self.rows_needed:
             needed = self.rows_needed
@@ -394,20 +376,15 @@ class ServerBehaviour(Behaviour, frozen=True, kw_only=True):
     def check(self, path: str, parties: Collection[str]) -> None:
         """Check that the fields fit the run.
 
-        Args:
-            path: of the behaviour's table.
-            parties: names of all parties.
-
-        Raises:
-            ConfigError: they do not; the error names a field of the table.
+        Raises: ConfigError: they do not; it names a field of the table at ``path``.
         """
 
     def around(self, honest: Any, plan: Any) -> Any:
-        """Return the state machine that the server runs in place of its honest one.
+        """Return the state machine of the dishonest server.
 
         Args:
-            honest: a ``kernel.Machine``, with ``start(now)`` and ``step(phase, event)``. Both return the next
-                phase and the effects.
+            honest: ``kernel.Machine`` whose ``start(now)`` and ``step(phase, event)`` return phase and
+                effects.
             plan: the ``RunPlan``.
         """
         raise NotImplementedError

@@ -32,20 +32,18 @@ class Partition(parts.Part, tag_field="type", frozen=True, kw_only=True):
     usual: ClassVar[str] = "iid"
     required: ClassVar[tuple[str, ...]] = ("split",)
     by_label: ClassVar[bool] = False
-    """True if the split uses the label of a sample, which a text does not have."""
+    """True if the split uses labels of samples, which a text does not have."""
     by_role: ClassVar[bool] = False
-    """True if ``labels`` must be the numbers of speaking roles."""
+    """True if ``labels`` must be numbers of speaking roles."""
 
     def split(self, labels: I64, parties: int, rng: np.random.Generator) -> Sequence[I64]:
         """Return the indices of each party's samples: i64, disjoint, none empty, in training order.
 
-        Args:
-            labels: class of each sample, i64 ``(n,)``, n >= ``parties``.
-            parties: number of parties.
-            rng: the only source of randomness. The split is public.
+        Args: labels: class of each sample, i64 ``(n,)``, n >= ``parties``. parties: number of parties. rng:
+        only source of randomness. The split is public.
 
         Raises:
-            ConfigError: no such split is possible; the error names a field of the table.
+            ConfigError: no such split exists; it names a field of the table.
         """
         raise NotImplementedError
 
@@ -59,7 +57,7 @@ DATA_PATTERN: Final = (
     rf"|({'|'.join(parts.SCHEMES)}):.+|[A-Za-z0-9_.]+:[A-Za-z0-9_]+)$"
 )
 DataSet = Annotated[str, Meta(pattern=DATA_PATTERN)]
-"""Known name, scheme of :data:`securefl.scenario.parts.SCHEMES` with a path, or ``module:function``."""
+"""Known name, a scheme with a path, or ``module:function``."""
 
 
 class ImageFolder(section.Section, frozen=True, kw_only=True):
@@ -151,17 +149,17 @@ class Data(section.Section, frozen=True, kw_only=True):
 
     @property
     def class_count(self) -> int | None:
-        """Declared number of classes; None if they are not declared."""
+        """Declared number of classes; None if undeclared."""
         return len(self.classes) if isinstance(self.classes, tuple) else self.classes
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, or their numbers if they have none; empty if they are not declared."""
+        """Names of the classes, or else their numbers; empty if undeclared."""
         return self.classes if isinstance(self.classes, tuple) else tuple(map(str, range(self.classes or 0)))
 
     @property
     def declared_shape(self) -> tuple[int, ...] | None:
-        """Shape of a sample if it is declared or follows from the columns of a table."""
+        """Shape of a sample, as declared or by the columns of a table; else None."""
         if self.shape is None and self.table is not None:
             return (sum(column.width for column in self.table.features),)
         return self.shape

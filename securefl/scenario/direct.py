@@ -1,8 +1,6 @@
-"""Rules and attacks on arrays and tensors of a user: conversion to f64 rows and back.
+"""Rules and attacks on users' arrays and tensors: conversion to f64 rows and back.
 
-Rules take :class:`~securefl.base.stack.ClusterMeans`, and attacks take f64 vectors and entropy. A notebook
-has arrays or tensors of any shape, dtype and device. Parts are ``Any`` here, since their base classes call
-this module.
+Parts are ``Any`` since their bases import this module.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +16,13 @@ from securefl.base.errors import ConfigError, UsageError
 from securefl.base.stack import ClusterMeans
 
 _LARGEST = 1e100
-"""Bound on values whose squares are finite."""
+"""Bound on values with finite squares."""
 Like = Callable[[F64], Any]
-"""Function that gives a vector f64 ``(d,)``, or rows ``(k, d)``, the shape, dtype and device of the input."""
+"""Function that gives f64 ``(d,)`` or ``(k, d)`` the shape, dtype and device of the input."""
 
 
 def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: Any) -> Any:
-    """Return the aggregate of rows ``x``; see :meth:`Rule.__call__`."""
+    """Implement :meth:`Rule.__call__`."""
     rule.check(type(rule).__name__)
     rows, like = _read_rows(x)
     count, length = rows.shape
@@ -45,7 +43,7 @@ def aggregate(rule: Any, x: Any, weights: Any, server_gradient: Any, reference: 
 
 
 def prepare(step: Any, x: Any, seed: int) -> Any:
-    """Return the transformed rows ``x``; see :meth:`PreAggregation.__call__`."""
+    """Implement :meth:`PreAggregation.__call__`."""
     rows, like = _read_rows(x)
     with _name_part(step):
         stack = ClusterMeans(rows, np.ones(len(rows)), np.ones(len(rows), dtype=np.int64))
@@ -53,7 +51,7 @@ def prepare(step: Any, x: Any, seed: int) -> Any:
 
 
 def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
-    """Return an attacker's update in place of ``x``; see :meth:`UpdateAttack.__call__`."""
+    """Implement :meth:`UpdateAttack.__call__`."""
     rows, like = _read_rows([x])
     length = rows.shape[1]
     start = np.zeros(length) if before is None else _read_vector(before, "before", length)
@@ -62,7 +60,7 @@ def craft(attack: Any, x: Any, before: Any, seed: int | None) -> Any:
 
 
 def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
-    """Return the update of a coalition that knows ``x``; see :meth:`CoalitionAttack.__call__`."""
+    """Implement :meth:`CoalitionAttack.__call__`."""
     rows, like = _read_rows(x)
     _need(rows, attack.rows_needed, "updates", attack.kind)
     attackers = _count(byzantine, "byzantine", 1)
@@ -72,7 +70,7 @@ def collude(attack: Any, x: Any, byzantine: int, seed: int | None) -> Any:
 
 
 def _read_rows(given: Any) -> tuple[F64, Like]:
-    """Return k rows of one shape as f64 ``(k, d)``, and the function that converts results back."""
+    """Return k rows of one shape as f64 ``(k, d)``, and the function that converts back."""
     first = given[0] if isinstance(given, list | tuple) and given else given
     with _numbers("x"):
         stacked = np.stack([_array(one) for one in given]) if first is not given else _array(given)
@@ -118,7 +116,7 @@ def _read_vector(given: Any, name: str, length: int, of: str = "column") -> F64:
 
 
 def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return an array or tensor as an array; real tensors become f64, as numpy has no bfloat16."""
+    """Return an array; real tensors become f64, as numpy has no bfloat16."""
     if hasattr(one, "detach"):
         one = one.detach().cpu()
         one = (one if one.is_complex() else one.double()).numpy()
@@ -130,7 +128,7 @@ def _array(one: Any) -> np.ndarray[Any, np.dtype[Any]]:
 
 @contextmanager
 def _numbers(name: str) -> Iterator[None]:
-    """Turn the errors of numpy or torch about input that is not real numbers into a ConfigError."""
+    """Turn errors of numpy or torch about input that is not real numbers into a ConfigError."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
@@ -141,7 +139,7 @@ def _numbers(name: str) -> Iterator[None]:
 
 
 def _finite(result: Any, length: int) -> F64:
-    """Return the result of a part after a check; a user's part may return anything."""
+    """Return the result of a part if it is a finite vector."""
     if not (isinstance(result, np.ndarray) and result.shape == (length,) and np.isfinite(result).all()):
         raise UsageError(f"the result must be a vector of {length} finite values")
     return result
@@ -168,7 +166,7 @@ def _entropy(seed: int | None) -> OsEntropy | InsecureSeededEntropy:
 
 @contextmanager
 def _name_part(part: Any) -> Iterator[None]:
-    """Name the part in errors about its arguments."""
+    """Name the part in errors about arguments."""
     try:
         yield
     except UsageError as error:

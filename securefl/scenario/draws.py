@@ -1,7 +1,7 @@
-"""Digest that seeds the draw of clusters: it covers the choices of a scenario, not the whole schema.
+"""Digest that seeds the draw of clusters.
 
-A new field whose default changes nothing must change no draw; otherwise earlier figures could not be
-reproduced. So only fields away from their default count, and a version that is raised when a default changes.
+Only fields away from their default count, so that a new field changes no draw and earlier figures stay
+reproducible.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from securefl.scenario.scenario import Scenario, Stop
 from securefl.scenario.secure_sum import SecureSum
 
 DEFAULTS_VERSION: Final = 1
-"""Version of the defaults, raised with any change; ``tests/vectors/defaults.json`` holds all defaults."""
+"""Version of the defaults in ``tests/vectors/defaults.json``, raised with any change."""
 _DOMAIN: Final = b"securefl/1 draw\n"
 _HOW_SUMS_ARE_MADE: Final = ("kind", "validate", "verify")
 _REQUIRED_ONCE: Final = (
@@ -28,15 +28,14 @@ _REQUIRED_ONCE: Final = (
     (SecureSum, "min_survivors"),
     (Stop, "rounds"),
 )
-"""Fields that got a default after draws were first made under their values: they always count."""
+"""Fields that had no default when draws were first made: they always count."""
 
 
 def drawn_digest(scenario: Scenario) -> bytes:
-    """Return the SHA-256 (32 bytes) of the fields away from their default, as a seed for clusters.
+    """Return the SHA-256 (32 bytes) of the fields away from their default.
 
-    It leaves out the fields that :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how the
-    sums of clusters are made and verified. A masked run and its twins with CrypTen sums or verified rounds
-    have the same clusters and, with seeded entropy, the same bits.
+    It leaves out fields that :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how sums are
+    made and verified: a masked run has the clusters of its twins with CrypTen sums or verified rounds.
     """
     chosen = chosen_fields(scenario)
     for field in resolved.NOT_AGREED_UPON:
@@ -48,7 +47,7 @@ def drawn_digest(scenario: Scenario) -> bytes:
 
 
 def chosen_fields(table: Struct) -> dict[str, Any]:
-    """Return a table as built-in types, without the fields at their default."""
+    """Return the fields of a table away from their default, as built-in types."""
     config = table.__struct_config__
     unsaid = isinstance(table, Part) and table.implied and table.name == table.usual
     named = {config.tag_field: config.tag} if config.tag_field and not unsaid else {}
@@ -65,9 +64,9 @@ def chosen_fields(table: Struct) -> dict[str, Any]:
 
 @cache
 def _declared_fields(kind: type[Struct]) -> tuple[tuple[FieldInfo, object], ...]:
-    """Return the fields of a type of table with their defaults.
+    """Return the fields of a table with their defaults.
 
-    Cached: msgspec evaluates the annotations at each call, a thousand compilations for a scenario.
+    Cached: msgspec compiles all annotations at each call.
     """
     return tuple((field, _default(field)) for field in msgspec.structs.fields(kind))
 

@@ -1,4 +1,4 @@
-"""Evaluation at the sites: metrics of the received model, and statistics of the data."""
+"""Metrics of the received model at the sites, and statistics of their data."""
 
 from typing import Annotated, Literal
 
@@ -8,8 +8,7 @@ from securefl.scenario import section
 
 MetricName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9 _()/%+-]{0,63}$")]
 MOMENTS = 2
-"""Numbers of a column before its bins: the sums of its values and of their squares, as shares of its
-range."""
+"""Numbers of a column before its bins: sums of values and squares, as shares of the range."""
 
 
 class Metric(section.Section, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ class Metric(section.Section, frozen=True, kw_only=True):
 
     @property
     def words(self) -> int:
-        """Number of words of a sum that the metric takes."""
+        """Number of words of a sum."""
         match self.kind:
             case "histogram":
                 return self.classes * self.bins
@@ -94,7 +93,7 @@ class SiteEvaluation(section.Section, frozen=True, kw_only=True):
 
     @property
     def words(self) -> int:
-        """Number of words that metrics add to a sum: the number of samples, and the metrics."""
+        """Words that metrics add to a sum: the number of samples, and the metrics."""
         return 1 + sum(metric.words for metric in self.metrics) if self.metrics else 0
 
 

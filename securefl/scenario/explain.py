@@ -1,4 +1,4 @@
-"""Errors in a scenario for people, from msgspec's errors: field, reason, remedy."""
+"""Errors of msgspec as a ConfigError with field, reason and remedy."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,12 +28,12 @@ def explain(
     root: type[FileTable] = Scenario,
     above: Sequence[str] = (),
 ) -> ConfigError:
-    """Return the error for a person.
+    """Return the ConfigError for an error of msgspec.
 
     Args:
-        error: raised by ``msgspec.convert(table, root)``.
-        raw: the scenario as read, with overrides; the error quotes the value from it.
-        root: kind of the table: the whole scenario, or a part.
+        error: of ``msgspec.convert(table, root)``.
+        raw: scenario as read, with overrides; quoted in the error.
+        root: type of the table: scenario or part.
         above: path from the scenario to the table.
     """
     complaint = str(error)
@@ -52,13 +52,7 @@ def explain(
 
 
 def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
-    """Return the error for a part that is not a table, or has an unknown name.
-
-    Args:
-        kind: of the part.
-        value: as read.
-        segments: path to the part.
-    """
+    """Return the error for a part that is not a table or has an unknown name; ``segments`` is its path."""
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
         meant = text.closest(value, parts.names(kind)) if isinstance(value, str) else None
@@ -75,7 +69,7 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
 
 
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
-    """Return the error for a word that is not in ``choices``."""
+    """Return the error for a value that is not in ``choices``."""
     close = text.closest(str(value), choices)
     listed = "choose one of " + ", ".join(choices)
     remedy = f"did you mean {close}? {listed}" if close else listed
@@ -83,7 +77,7 @@ def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:
 
 
 def _unknown_field(name: str, segments: Sequence[str], section: inspect.Type, value: Any) -> ConfigError:
-    """Name the closest field of the same section, else the section in which that field exists."""
+    """Suggest the closest field of the section, or else the sections with that field."""
     known = [field.encode_name for field in section.fields] if isinstance(section, inspect.StructType) else []
     path = ".".join([*segments, name])
     close = text.closest(name, known)
@@ -115,7 +109,7 @@ def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> Co
 def _look_up(
     segments: Sequence[str], raw: dict[str, Any], root: type[FileTable], depth: int
 ) -> tuple[inspect.Type, Any]:
-    """Return the declared type and the raw value at a path; for a tagged union, the member of the raw tag.
+    """Return type and raw value at a path; of a tagged union the member of the raw tag.
 
     ``root`` is the type after the first ``depth`` segments.
     """
@@ -147,7 +141,7 @@ def _member(node: inspect.Type, value: Any) -> inspect.Type:
 
 
 def _tag_field(node: inspect.Type) -> str | None:
-    """Return the field that holds the kind of a table: ``type``, or ``kind`` for behaviours."""
+    """Return the field with the kind of a table: ``type`` or ``kind``."""
     if isinstance(node, inspect.StructType):
         return node.tag_field
     members = node.types if isinstance(node, inspect.UnionType) else ()
@@ -155,7 +149,7 @@ def _tag_field(node: inspect.Type) -> str | None:
 
 
 def _choices(node: inspect.Type) -> list[str]:
-    """Return the values that an enumerated or tagged type allows."""
+    """Return the values of an enumerated or tagged type."""
     if isinstance(node, inspect.LiteralType):
         return [str(value) for value in node.values]
     if isinstance(node, inspect.UnionType):
@@ -167,7 +161,7 @@ def _choices(node: inspect.Type) -> list[str]:
 
 
 def _all_fields() -> Iterator[str]:
-    """Yield the dotted paths of all fields of all sections."""
+    """Yield the dotted paths of all fields."""
 
     def walk(node: inspect.Type, prefix: str) -> Iterator[str]:
         if isinstance(node, inspect.StructType):

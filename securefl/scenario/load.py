@@ -1,4 +1,4 @@
-"""Loading of a ``Scenario`` from a TOML file and ``--set`` overrides."""
+"""Loading of a ``Scenario`` from TOML and ``--set`` overrides."""
 
 import math
 import re
@@ -29,18 +29,15 @@ _TOML_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 
 
 def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
-    """Read, override and decode a scenario file.
+    """Read, override and decode a scenario file (UTF-8 TOML).
 
-    Fields are checked one by one; :func:`securefl.methods.feasibility.limits.check` checks them against each
-    other.
+    Fields are checked one by one; :func:`securefl.methods.feasibility.limits.check` checks them together.
 
-    Args:
-        path: of a UTF-8 TOML file.
-        overrides: ``"path=value"`` each, applied in order (:mod:`securefl.scenario.overrides`).
+    Overrides are ``"path=value"`` each (:func:`apply_override`).
 
     Raises:
-        ConfigError: the file cannot be read or is not TOML; the error names the file (and line). Or a field
-            is unknown, missing, of the wrong type or out of range; the error names its dotted path.
+        ConfigError: the file is unreadable or not TOML (it names file and line), or a field is unknown,
+            missing, of the wrong type or out of range (it names the dotted path).
     """
     try:
         # Some Windows editors begin a file with a byte order mark.
@@ -62,7 +59,7 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
 
 
 def parse_scenario(text: str, overrides: tuple[str, ...] = (), source: str = "scenario") -> Scenario:
-    """Load a scenario from text, like :func:`load_scenario`; ``source`` names it in errors.
+    """Load a scenario from text; ``source`` names it in errors.
 
     Raises:
         ConfigError: as for :func:`load_scenario`.
@@ -79,12 +76,9 @@ def scenario_of(
     overrides: tuple[str, ...] = (),
     at_hand: Mapping[str, type[Part]] = MappingProxyType({}),
 ) -> Scenario:
-    """Load a scenario from a table of :mod:`tomllib`, like :func:`load_scenario`; the table is not changed.
+    """Load a scenario from a copy of a table of :mod:`tomllib`.
 
-    Args:
-        table: of the scenario.
-        overrides: as for :func:`load_scenario`.
-        at_hand: classes of a user's parts by name; they are not imported.
+    ``at_hand`` has classes of users' parts by name, which are not imported.
 
     Raises:
         ConfigError: as for :func:`load_scenario`.
@@ -110,7 +104,7 @@ def scenario_of(
 def decode_table(
     raw: dict[str, Any], kind: type[S], at_hand: Mapping[str, type[Part]] = MappingProxyType({})
 ) -> S:
-    """Return a table with its parts decoded, each by its own class.
+    """Decode a table, and each of its parts by the part's class.
 
     Raises:
         ConfigError: a part is unknown or invalid.
@@ -125,7 +119,7 @@ def decode_table(
 
 
 class _Source(NamedTuple):
-    """Table of a whole scenario, and the classes of a user's parts that are not imported."""
+    """Table of a whole scenario, and classes of users' parts that are not imported."""
 
     raw: dict[str, Any]
     at_hand: Mapping[str, type[Part]]
@@ -133,7 +127,7 @@ class _Source(NamedTuple):
 
 @cache
 def _describe_type(kind: type) -> inspect.Type:
-    """Return the fields of a table; cached, since this takes ten times as long as decoding."""
+    """Return the fields of a table; cached, since it takes ten times as long as decoding."""
     return inspect.type_info(kind)
 
 
@@ -144,7 +138,7 @@ def _lift(
     parts: list[tuple[tuple[str, ...], Any]],
     source: _Source,
 ) -> Any:
-    """Return ``value`` without the tables of parts, and append the resolved parts to ``parts``."""
+    """Return ``value`` without parts; append the resolved parts with their paths to ``parts``."""
     if isinstance(node, inspect.VarTupleType) and isinstance(value, list):
         below = enumerate(value)
         return [_lift(node.item_type, one, (*path, str(i)), parts, source) for i, one in below]
@@ -169,7 +163,7 @@ def _lift(
 
 
 def _kind_of(node: inspect.Type) -> type[Part] | None:
-    """Return the kind of parts in a field; None if it holds none."""
+    """Return the kind of parts in a field, or None."""
     members = node.types if isinstance(node, inspect.UnionType) else (node,)
     structs = (one.cls for one in members if isinstance(one, inspect.StructType))
     return next((one for one in structs if issubclass(one, Part)), None)
@@ -209,7 +203,7 @@ def _syntax_error(source: str, message: str, text: str) -> ConfigError:
 
 
 def _scalars(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield all leaves with their dotted paths: msgspec accepts infinities and a final newline."""
+    """Yield all leaves with dotted paths; msgspec does not refuse infinities."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _scalars(item, f"{path}.{key}" if path else str(key))

@@ -1,13 +1,4 @@
-"""The ``training.method`` table: changes of local training to plain SGD.
-
-The base class declares the properties of every method. Each is a file in
-:mod:`securefl.training.local_methods.parts`, with formula and source.
-
-The ``[server_optimiser]`` table: the server's step from a round's aggregated update.
-
-The base class declares the properties of every optimiser. Each is a file in
-:mod:`securefl.methods.server_optimisers.parts`, with formula and source.
-"""
+"""Bases of the ``training.method`` table and of the ``[server_optimiser]`` table."""
 
 from typing import Any, ClassVar
 
@@ -18,7 +9,7 @@ from securefl.scenario.parts import Part
 from securefl.scenario.section import PositiveReal
 
 Tensor = Any
-"""A ``torch.Tensor``; tables are also read without torch."""
+"""A ``torch.Tensor``; tables are read without torch too."""
 
 
 class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
@@ -38,32 +29,30 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
     implied: ClassVar[bool] = True
     required: ClassVar[tuple[str, ...]] = ("correct",)
     controls: ClassVar[bool] = False
-    """True if control variates travel with the parameters, as many numbers again."""
+    """True if control variates, as many numbers again, travel with the parameters."""
 
     @property
     def plain(self) -> bool:
-        """True if the method does not change gradients."""
+        """True if gradients are unchanged."""
         return False
 
     def correct(self, slope: Tensor, weight: Tensor, begun: Tensor, shift: Tensor | None) -> Tensor:
-        """Return the gradient to use in place of ``slope``. It must not change its arguments.
+        """Return the gradient to use in place of ``slope``; arguments must not be changed.
 
-        All are tensors of one shape.
+        All have one shape.
 
         Args:
             slope: gradient of a batch's loss.
             weight: current weight.
             begun: weight of the round's model.
-            shift: the server's control variate minus the party's; None without ``controls``.
+            shift: server's control variate minus the party's; None without ``controls``.
         """
         raise NotImplementedError
 
     def report_control(self, control: Tensor, own: Tensor) -> Tensor:
-        """Return the party's contribution to the server's control variate (methods with ``controls``).
+        """Return the party's contribution to the server's control variate ``control``.
 
-        Args:
-            control: control variate of the server.
-            own: new control variate of the party: the mean of its uncorrected gradients in this training.
+        ``own`` is its new control variate: the mean of its uncorrected gradients in this training.
         """
         del control
         return own
@@ -72,7 +61,7 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
 class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     """Base of optimisers that step the model by aggregated updates. A subclass is one optimiser.
 
-    It acts on weights only: the server averages buffers and control variates as FedAvg does.
+    It acts on weights only; buffers and control variates are averaged.
 
     Verifiers repeat the step and compare bits: use operations that IEEE 754 rounds in one way (+, -, *, /,
     square root), coordinate by coordinate. Do not use powers, logarithms or sums over coordinates.
@@ -90,31 +79,26 @@ class ServerOptimiser(Part, tag_field="type", frozen=True, kw_only=True):
     implied: ClassVar[bool] = True
     required: ClassVar[tuple[str, ...]] = ("step",)
     moments: ClassVar[int] = 1
-    """s, number of vectors that the optimiser carries from round to round besides the model."""
+    """s, number of vectors carried between rounds besides the model."""
     scales_updates: ClassVar[bool] = True
-    """True if the step is proportional to the update; then the step over the learning rate is an update."""
+    """True if the step is proportional to the update; step / learning rate is then an update."""
 
     learning_rate: PositiveReal = 1.0
     """Length of the server's step."""
 
     def begin(self, length: int) -> F64:
-        """Return the moments before the first round, f64 ``(s, length)``."""
+        """Return the moments before round 0, f64 ``(s, length)``."""
         return np.zeros((self.moments, length))
 
     def step(self, moments: F64, update: F64, round_: int) -> tuple[F64, F64]:
         """Return the change of the parameters, f64 ``(d,)``, and the new moments, f64 ``(s, d)``.
 
-        Args:
-            moments: f64 ``(s, d)``; it must not be changed.
-            update: aggregated update of the round, f64 ``(d,)``.
-            round_: number of the round, from 0.
+        ``moments`` f64 ``(s, d)`` must not be changed. ``update`` f64 ``(d,)`` is the round's aggregate,
+        ``round_`` counts from 0.
         """
         raise NotImplementedError
 
     def past(self, moments: F64) -> F64:
-        """Return a mean of past aggregates, f64 ``(d,)``, for rules with a memory; zero before round 0.
-
-        By default the first moment.
-        """
+        """Return a mean of past aggregates, f64 ``(d,)``, for rules with a memory; zero before round 0."""
         past: F64 = moments[0]
         return past

@@ -1,4 +1,4 @@
-"""The ``[model]`` table: the model that is trained."""
+"""The ``[model]`` table."""
 
 from typing import ClassVar, Literal
 
@@ -8,9 +8,9 @@ Activation = Literal["relu", "elu", "tanh"]
 
 
 class Model(Part, tag_field="type", frozen=True, kw_only=True):
-    """Base of models. A subclass is one kind of model with its parameters; ``build`` returns the module.
+    """Base of models. A subclass is one kind of model with its parameters.
 
-    ``build`` must import torch itself, since processes without torch also read tables.
+    ``build`` must import torch itself: processes without torch also read tables.
 
     >>> import securefl
     >>> class Linear(securefl.Model, frozen=True, kw_only=True):
@@ -26,20 +26,21 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
     usual: ClassVar[str] = "mlp"
     required: ClassVar[tuple[str, ...]] = ("build",)
     reads: ClassVar[Literal["numbers", "text", "both"]] = "numbers"
-    """Input of the model: samples f32 ``(batch, *input_shape)`` with a label each, or tokens i64 ``(batch,
-    length)`` with the next token as label at each position."""
+    """Input: samples f32 ``(batch, *input_shape)`` with a label each, or tokens i64 ``(batch, length)`` whose
+    labels are the next tokens.
+    """
     flat: ClassVar[bool] = False
-    """True if the first layer is dense, on all values of a sample."""
+    """True if the first layer is dense, on all values."""
     by_sites: ClassVar[bool] = False
-    """True if the model is named arrays only, which sites alone train and test."""
+    """True if the model is named arrays, which only sites train and test."""
     by_columns: ClassVar[bool] = False
-    """True if sites compute statistics of their data only and train nothing."""
+    """True if sites compute statistics of their data and train nothing."""
     class_biases: ClassVar[bool] = False
     """True if the last parameters are one bias per class."""
 
     @property
     def first_file(self) -> str:
-        """Path of the file with the initial parameters; empty if the model draws them."""
+        """Path of the initial parameters; empty if they are drawn."""
         return ""
 
     @property
@@ -48,21 +49,17 @@ class Model(Part, tag_field="type", frozen=True, kw_only=True):
         return self.is_own
 
     def build(self, input_shape: tuple[int, ...], classes: int) -> object:
-        """Return the ``torch.nn.Module`` on the CPU, its parameters drawn by torch's global generator.
+        """Return the ``torch.nn.Module`` on the CPU, drawn by torch's global generator.
 
-        The module maps samples ``(batch, *input_shape)`` to class scores ``(batch, classes)``, and tokens to
-        ``(batch, classes, length)``.
-
-        Args:
-            input_shape: shape of one sample.
-            classes: number of scores.
+        It maps samples ``(batch, *input_shape)`` to scores ``(batch, classes)``, tokens to ``(batch, classes,
+        length)``.
 
         Raises:
-            ConfigError: the model does not fit such samples; the error names a field of the table.
+            ConfigError: it does not fit such samples; the error names a field of the table.
         """
         raise NotImplementedError
 
     def vectorised_widths(self, input_shape: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
-        """Return inputs, hidden widths and classes of a dense ReLU model; None for other models."""
+        """Return inputs, hidden widths and classes of a dense ReLU model; None for another model."""
         del input_shape, classes
         return None

@@ -1,4 +1,4 @@
-"""``--set path=value``: changes to a scenario's raw tables before decoding."""
+"""``--set path=value``: changes to raw tables before decoding."""
 
 import re
 import tomllib
@@ -14,14 +14,9 @@ _NOT_BARE = re.compile(r"""[\[\]{}"'\x00-\x1f\x7f]""")
 def apply_override(table: dict[str, Any], assignment: str) -> None:
     """Change one setting of ``table`` in place.
 
-    ``path`` is dotted; a number in it indexes a list, and the length of the list appends. ``value`` is a TOML
-    value. A value that is not TOML and has no brackets or quotes is a string, so ``server=active`` needs no
-    quotes. An empty value removes the setting, which restores its default. Setting ``X.type`` to another type
-    drops the fields of the old one.
-
-    Args:
-        table: of :mod:`tomllib`.
-        assignment: ``"path=value"``.
+    ``assignment`` is ``"path=value"``. In the dotted path a number indexes a list; the list's length appends.
+    A value that is not TOML and has no brackets or quotes is a string, so ``server=active`` needs no quotes.
+    An empty value restores the default. Setting ``X.type`` to another type drops the old one's fields.
 
     Raises:
         ConfigError: no ``=``, a malformed path, or a path through a value that is not a table.
@@ -45,7 +40,7 @@ def apply_override(table: dict[str, Any], assignment: str) -> None:
 
 
 def _descend(node: Any, segment: str, fresh: Any, path: str) -> Any:
-    """Return the child of ``node`` called ``segment``; create it if it is absent."""
+    """Return the child ``segment`` of ``node``; create it if absent."""
     if isinstance(node, dict):
         return node.setdefault(segment, fresh)
     index = _index(node, segment, path)
@@ -73,7 +68,7 @@ def _remove(node: Any, segment: str, path: str) -> None:
 
 
 def _index(node: Any, segment: str, path: str) -> int:
-    """Return ``segment`` as an index into the list ``node``; its length is allowed, one past the end."""
+    """Return ``segment`` as an index into the list ``node``, at most its length."""
     if not isinstance(node, list):
         raise ConfigError(
             path,

@@ -1,7 +1,7 @@
 """Parts of a scenario, one file each: rules, attacks, partitions, models.
 
-A part is a table (its fields), the function that it configures, and its needs and guarantees. Its ``type``
-names a file in a package of its kind, or ``module:name`` for a user's part. Only that file is imported.
+A part's ``type`` names a file in a package of its kind, or ``module:name`` of a user; only that file is
+imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from securefl.scenario.section import CheckedMeta, Section
 
 
 class PartMeta(CheckedMeta):
-    """Metaclass that names a part by its tag, or by ``module:name`` if a user's part has none."""
+    """Metaclass that names a part by its tag, or a user's part by ``module:name``."""
 
     def __new__(
         mcls: type[PartMeta],
@@ -42,18 +42,18 @@ class PartMeta(CheckedMeta):
 
 
 class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
-    """Base of all kinds of parts."""
+    """Base of all kinds of parts: a table, the function that it configures, its needs and guarantees."""
 
     homes: ClassVar[tuple[str, ...]] = ()
-    """Packages with one part of this kind per file, or modules with several."""
+    """Packages with one part per file, or modules with several."""
     usual: ClassVar[str] = ""
     """Part that errors give as an example."""
     implied: ClassVar[bool] = False
-    """True if a table without a ``type`` is the usual one."""
+    """True if a table without ``type`` is the usual one."""
     remedies: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Remedies for missing fields whose type lists no choices."""
+    """Remedies for missing fields without choices."""
     required: ClassVar[tuple[str, ...]] = ()
-    """Methods that a part of this kind must define."""
+    """Methods that a part must define."""
 
     @property
     def name(self) -> str:
@@ -62,16 +62,12 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
 
     @property
     def is_own(self) -> bool:
-        """True if a user wrote the part, whose results must then be checked."""
+        """True if a user wrote the part; its results must be checked."""
         return ":" in self.name
 
     @contextmanager
     def blame_part(self) -> Iterator[None]:
-        """Turn any exception of a user's part within the block into one line that names the part.
-
-        Raises:
-            RunAbortedError: the part raised an exception.
-        """
+        """Turn any exception of a user's part in the block into a RunAbortedError that names it."""
         try:
             yield
         except SecureflError:
@@ -84,13 +80,12 @@ class Part(Section, metaclass=PartMeta, frozen=True, kw_only=True):
 
 P = TypeVar("P", bound=Part)
 SCHEMES: Final = ("csv", "folder", "idx", "npz", "parquet")
-"""Schemes before the path of a data set; they are not module names."""
+"""Schemes of a data set's path; they are not modules."""
 OWN_NAME: Final = re.compile(r"[\w.]+:\w+")
-"""Pattern of ``module:name``."""
 
 
 def names(kind: type[Part]) -> tuple[str, ...]:
-    """Return the names of all built-in parts of a kind; packages are listed, not imported."""
+    """Return the names of all built-in parts of a kind, without importing files of packages."""
     found: list[str] = []
     for home in kind.homes:
         module = importlib.import_module(home)
@@ -102,16 +97,13 @@ def names(kind: type[Part]) -> tuple[str, ...]:
 
 
 def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingProxyType({})) -> type[P]:
-    """Return the part called ``name``: a built-in one, or a user's as ``module:name``.
+    """Return the part called ``name``: built-in, or a user's ``module:name``.
 
-    Args:
-        kind: base of the part.
-        name: its ``type``.
-        at_hand: classes of a user's parts by name (:func:`own_parts`), they are not imported.
+    Classes in ``at_hand`` (:func:`own_parts`) are not imported.
 
     Raises:
         LookupError: no part has that name.
-        ConfigError: the module or the name cannot be used; the error names neither field nor table.
+        ConfigError: a user's part cannot be used; the error names neither field nor table.
     """
     if ":" in name:
         return _own(kind, name, at_hand.get(name))
@@ -128,12 +120,12 @@ def find(kind: type[P], name: str, at_hand: Mapping[str, type[Part]] = MappingPr
 
 
 def is_kind(part: type[Part]) -> bool:
-    """Return True if the class is the base of a kind and not a part."""
+    """Return True if the class is the base of a kind."""
     return "required" in vars(part)
 
 
 def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
-    """Return the types that a node of a schema may be: all built-in parts if it declares a kind."""
+    """Return the types that a node of a schema may be: all built-in parts of a declared kind."""
     kind = node.cls if isinstance(node, inspect.StructType) else None
     if kind is None or not issubclass(kind, Part) or not is_kind(kind):
         return (node,)
@@ -141,16 +133,15 @@ def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def default_of(kind: type[P], name: str) -> P:
-    """Return the default part of a table, with all defaults."""
+    """Return a part with all defaults."""
     return find(kind, name)()
 
 
 def own_parts_from(folder: Path) -> None:
-    """Add ``folder``, the current directory and this library's folder to the end of the module search path.
+    """Append ``folder``, the current directory and this library's folder to the module search path.
 
-    At the end, no file there replaces an installed module. Child processes search the same folders. The
-    library's folder is needed for an editable installation: beside a folder of its name, such as a clone,
-    child processes would otherwise import that folder as a namespace package.
+    At the end, they replace no installed module. The library's folder is for editable installations: child
+    processes beside a folder of its name would import that as a namespace package.
     """
     library = Path(__file__).parents[2]
     for place in (str(folder.resolve()), str(Path.cwd()), str(library)):
@@ -162,8 +153,7 @@ def load_own(name: str) -> Any:
     """Return the object of ``module:name``.
 
     Raises:
-        ConfigError: no such module or name, or its import failed; the error has ``name`` in place of the
-            field.
+        ConfigError: no such module or name, or its import failed; it has ``name`` in place of the field.
     """
     module_name, _, attribute = name.partition(":")
     try:
@@ -172,7 +162,7 @@ def load_own(name: str) -> Any:
         if module_name not in sys.modules:
             raise _not_imported(name, error) from error
         raise ConfigError(name, f"has no {attribute}", "name a class of this module") from error
-    except (Exception, SystemExit) as error:  # any exception of the user's module during import
+    except (Exception, SystemExit) as error:  # any exception of the user's module
         raise _not_imported(name, error) from error
 
 
@@ -180,7 +170,7 @@ def own_name(made: object) -> str:
     """Return the ``module:name`` by which another process imports a class or a function.
 
     Raises:
-        ConfigError: it has none: an instance, or defined in a function, the main program or a notebook.
+        ConfigError: it has none: an instance, or defined in a function, main program or notebook.
     """
     module, name = getattr(made, "__module__", ""), getattr(made, "__qualname__", "")
     if module in {"", "__main__"} or getattr(sys.modules.get(module), name, None) is not made:
@@ -191,10 +181,9 @@ def own_name(made: object) -> str:
 
 
 def own_parts(value: object) -> dict[str, type[Part]]:
-    """Return the classes of the user's parts in a scenario, a table or a part, by name.
+    """Return the classes of users' parts in a scenario, table or part, by name.
 
-    A changed copy of the scenario needs them if a class cannot be imported (in a function), or if another
-    class has its name by now (in a notebook).
+    Some cannot be imported again: those in a function, or replaced in a notebook.
     """
     found: dict[str, type[Part]] = {}
     if isinstance(value, Part) and ":" in value.name:
@@ -211,8 +200,7 @@ def check_importable(scenario: Section) -> None:
     """Check that the processes of a run can import a user's parts.
 
     Raises:
-        ConfigError: the class is in the main program, a notebook or a function, or another class has its
-            name.
+        ConfigError: a class is in the main program, a notebook or a function, or another class has its name.
     """
     for name, part in own_parts(scenario).items():
         module, _, attribute = name.partition(":")
@@ -222,10 +210,9 @@ def check_importable(scenario: Section) -> None:
 
 
 def own_sources(chosen: object) -> dict[str, bytes]:
-    """Return the source files of all users' modules that a scenario names as ``module:name``.
+    """Return the source of users' modules that a scenario names as ``module:name``.
 
-    Args:
-        chosen: fields of a scenario as built-in types (:func:`securefl.scenario.draws.chosen_fields`).
+    ``chosen`` comes from :func:`securefl.scenario.draws.chosen_fields`.
     """
     if isinstance(chosen, dict | list):
         inner = chosen.values() if isinstance(chosen, dict) else chosen
@@ -238,7 +225,7 @@ def own_sources(chosen: object) -> dict[str, bytes]:
     try:
         found = find_spec(module)
         return {module: Path(found.origin).read_bytes()} if found and found.origin else {}
-    except (ImportError, ValueError, OSError):  # such a module is refused later
+    except (ImportError, ValueError, OSError):  # refused later
         return {}
 
 
@@ -267,7 +254,7 @@ def _own(kind: type[P], name: str, at_hand: type[Part] | None) -> type[P]:
 
 
 def _is_missing(part: type[Part], method: str) -> bool:
-    """Return True if it has the method only from the class that requires it."""
+    """Return True if only the class that requires the method defines it."""
     requires = next(base for base in part.__mro__ if "required" in vars(base))
     return getattr(part, method, None) is getattr(requires, method, None)
 

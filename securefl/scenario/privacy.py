@@ -1,12 +1,7 @@
-"""The ``[privacy]`` table and ``[training.dp_sgd]``: protected unit, noise and adversary.
+"""The ``[privacy]``, ``[training.dp_sgd]`` and ``[checks]`` tables, and ``secure_sum.validate`` (ADR 0024).
 
-``docs/privacy.md`` states the guarantee of each choice. A scenario is **settled** if it and the model's size
-alone determine the noise of every party. To settle it, an epsilon must become a multiplier, which needs the
-parties' numbers of records and an accountant (:mod:`securefl.methods.privacy.settling`).
-
-The ``[checks]`` table: the server's checks of opened sums (step 12 of the data flow).
-
-``secure_sum.validate``: updates whose norm is checked before they count (ADR 0024).
+A scenario is **settled** if it and the model's size determine the noise of every party. For an epsilon this
+needs the parties' numbers of records and an accountant (:mod:`securefl.methods.privacy.settling`).
 """
 
 from typing import Annotated, Literal
@@ -17,9 +12,9 @@ from securefl.scenario import section
 from securefl.scenario.section import Section
 
 MAX_COMPONENTS = 64
-"""Largest number of dropouts for dropout-exact noise: the shares of that many secrets fit a share box."""
+"""Most dropouts for dropout-exact noise: the shares of that many secrets fit a share box."""
 _Multiplier = Annotated[float, Meta(gt=0, le=1e9)]
-"""Noise multiplier; beyond 1e9 updates carry no information, and variances overflow."""
+"""Noise multiplier; beyond 1e9 variances overflow."""
 
 
 class Normalise(section.Section, tag="normalise", frozen=True, kw_only=True):
@@ -153,12 +148,12 @@ class Privacy(section.Section, frozen=True, kw_only=True):
 
     @property
     def shared(self) -> bool:
-        """True if the guarantee also relies on the noise of other parties."""
+        """True if the guarantee relies on the noise of other parties."""
         return self.placement != "local"
 
     @property
     def settled(self) -> bool:
-        """True if the scenario alone determines the noise and the number of releases."""
+        """True if the scenario determines the noise and the number of releases."""
         if self.unit == "none":
             return True
         known = self.multiplier is not None and self.delta != "auto"
@@ -184,7 +179,7 @@ class Checks(Section, frozen=True, kw_only=True):
 
 
 DEAL_BYTES = 480 * 1024
-"""Largest box of triples: one member's deal must fit into a frame, so that it can be relayed as signed."""
+"""Largest box of triples: a member's deal must fit into a frame, so that it can be relayed as signed."""
 
 
 class Validate(section.Section, frozen=True, kw_only=True):

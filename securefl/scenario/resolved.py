@@ -1,4 +1,4 @@
-"""A scenario with all defaults: as TOML for people, as a digest for signatures."""
+"""Scenario with all defaults: as TOML, and as a digest for signatures."""
 
 import hashlib
 import json
@@ -12,27 +12,25 @@ from securefl.scenario.scenario import Scenario
 
 _DIGEST_DOMAIN = b"securefl/1 scenario\n"
 NOT_AGREED_UPON: Final = ("description", "expect", "behaviours", "observer", "statistics")
-"""Fields that honest parties do not know, and that change nothing for them."""
+"""Fields that honest parties do not know and that do not affect them."""
 OF_EACH_MACHINE: Final = (("training", "device"),)
 """Table and field of each machine's own choices."""
 
 ONLY_GIVEN: Final = (("stop", "min_gain"), ("privacy", "clip"))
-"""Fields that count for the digest only if they are given."""
+"""Fields that enter the digest only if given."""
 
 
 def to_toml(scenario: Scenario) -> str:
-    """Return the scenario as TOML with every default; loading it gives an equal scenario."""
+    """Return TOML with every default; loading it gives an equal scenario."""
     return "\n".join(_table(msgspec.to_builtins(scenario), "")) + "\n"
 
 
 def scenario_digest(scenario: Scenario) -> bytes:
-    """Return the SHA-256 (32 bytes) of all settings that the parties must agree on and sign.
+    """Return the SHA-256 (32 bytes) of all settings that the parties agree on and sign.
 
-    It leaves out ``description``, ``expect``, ``observer``, ``behaviours`` (honest parties do not know who
-    misbehaves) and ``statistics`` (a run of its own, with them as metrics). It also leaves out each machine's
-    own choices (``training.device``). All other fields count, also defaults that the file does not state, so
-    a program with other defaults cannot join. Fields of :mod:`securefl.scenario.retired`, and fields of
-    :data:`ONLY_GIVEN` without a value, leave the digest equal to that of earlier versions.
+    It leaves out :data:`NOT_AGREED_UPON` and :data:`OF_EACH_MACHINE`. All other fields count with their
+    defaults, so a program with other defaults cannot join. :mod:`securefl.scenario.retired` and
+    :data:`ONLY_GIVEN` keep the digests of earlier versions.
     """
     agreed = msgspec.to_builtins(scenario)
     for field in NOT_AGREED_UPON:
@@ -47,7 +45,7 @@ def scenario_digest(scenario: Scenario) -> bytes:
 
 
 def _table(table: dict[str, Any], path: str) -> Iterator[str]:
-    """Yield the lines of one table: its values first, since lines after a header belong to that header."""
+    """Yield the lines of a table, values first: lines after a header belong to it."""
     present = {key: value for key, value in table.items() if value is not None}
     nested = {key: value for key, value in present.items() if _is_nested(value)}
     for key, value in present.items():

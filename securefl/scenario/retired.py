@@ -1,7 +1,6 @@
-"""Fields of earlier versions: their fixed value, and the field that replaces them.
+"""Fields of earlier versions with their fixed values, which the signed digest still holds.
 
-The digest that parties sign still holds these values, and recorded runs of earlier versions that state them
-are readable. A file that states another value is refused.
+Recorded runs may state these values; others are refused.
 """
 
 from collections.abc import Mapping
@@ -12,14 +11,14 @@ from securefl.base.errors import ConfigError
 
 
 class Retired(NamedTuple):
-    """A field of earlier versions."""
+    """Field of earlier versions."""
 
     value: object
     """Value in all runs."""
     reason: str
     remedy: str = "leave it out"
     agreed: bool = True
-    """True if the digest of a scenario holds the value; the other fields were each machine's own choice."""
+    """True if the digest holds the value."""
 
 
 _SEED = Retired(0, "all runs have the same test set")
@@ -50,7 +49,7 @@ def without_retired(raw: dict[str, Any]) -> None:
     """Remove retired fields from a scenario as read.
 
     Raises:
-        ConfigError: a field has another value than all runs have.
+        ConfigError: a field has another value.
     """
     for path, field in FIELDS.items():
         table, name = _find_field(raw, path)
@@ -59,7 +58,7 @@ def without_retired(raw: dict[str, Any]) -> None:
 
 
 def restore(agreed: dict[str, Any]) -> None:
-    """Add retired fields with their values to a scenario as built-in types, for its digest."""
+    """Add retired fields to a scenario as built-in types, for its digest."""
     for path, field in FIELDS.items():
         if field.agreed:
             table, name = _find_field(agreed, path)
@@ -67,7 +66,7 @@ def restore(agreed: dict[str, Any]) -> None:
 
 
 def _find_field(raw: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
-    """Return the table of a field and the field's name; an empty table if the scenario has no such table."""
+    """Return the table of a field, empty if missing, and the field's name."""
     *tables, name = path.split(".")
     table: Any = raw
     for one in tables:

@@ -1,7 +1,6 @@
-"""The scenario: all settings of a run, as the structs that a TOML file is decoded into.
+"""The scenario: all settings of a run, as structs.
 
-msgspec checks single fields (types, ranges, unknown names) while decoding. Checks between fields are in
-:mod:`securefl.methods.feasibility.limits`. ``docs/fields.md`` lists all fields.
+msgspec checks single fields; :mod:`securefl.methods.feasibility.limits` checks them together.
 """
 
 from functools import partial
@@ -181,7 +180,7 @@ class Stop(section.Section, frozen=True, kw_only=True):
 
 
 IN_TIME = 0.9
-"""Share of ``deadlines.training`` for the training itself; the rest is for sending the input."""
+"""Share of ``deadlines.training`` for the training itself; the rest is for sending."""
 
 
 class Deadlines(section.Section, frozen=True, kw_only=True):
@@ -339,12 +338,12 @@ class Scenario(section.Section, frozen=True, kw_only=True):
 
     @property
     def submit_seconds(self) -> float | None:
-        """Seconds from the draw until all parties send inputs; None if each sends after its training."""
+        """Seconds from the draw until all parties send; None if each sends after its training."""
         hides_times = self.deadlines.submit is None and self.privacy.unit != "none"
         return self.training_seconds if hides_times else self.deadlines.submit
 
     @property
     def training_seconds(self) -> float:
-        """Seconds from the draw after which an unfinished training counts as failed."""
+        """Seconds from the draw after which an unfinished training has failed."""
         deadlines = self.deadlines
         return IN_TIME * deadlines.training if deadlines.submit is None else deadlines.submit

@@ -1,4 +1,4 @@
-"""Bases of tables: of a file, and of a scenario, whose fields are also checked when Python makes them."""
+"""Bases of tables; those of a scenario are also checked when Python makes them."""
 
 import math
 import re
@@ -31,11 +31,9 @@ _FORMS = {
 
 
 def plain(text: str, forms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return an error such as ``Expected `object`, got `int``` in plain words, without the found type.
+    """Return an error of msgspec in plain words, without the found type; ``forms`` describes patterns.
 
-    Args:
-        text: of :class:`msgspec.ValidationError`.
-        forms: descriptions of further patterns.
+    An example is ``Expected `object`, got `int```.
     """
     text = text.partition(", got ")[0]
     pattern = re.search(r" matching regex '(.*)'$", text)
@@ -50,19 +48,19 @@ def _word_kinds(kinds: re.Match[str]) -> str:
 
 
 def short(value: Any) -> str:
-    """Return a value for an error, at most 60 characters."""
+    """Return a value in at most 60 characters."""
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 class CheckedMeta(StructMeta):
-    """Metaclass that checks the fields of tables made in Python; msgspec checks those of files only."""
+    """Metaclass that checks fields in Python; msgspec checks those of files only."""
 
     def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
         """Make a table.
 
         Raises:
-            ConfigError: a value has the wrong type or is out of range; the error names class and field.
+            ConfigError: a value is invalid; the error names class and field.
         """
         table: Any = cls
         known = msgspec.structs.fields(table)
@@ -83,25 +81,25 @@ class CheckedMeta(StructMeta):
 
 
 class FileTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """Base of the tables of a file: immutable, without unknown fields."""
+    """Base of tables of files: immutable, without unknown fields."""
 
 
 class Section(FileTable, metaclass=CheckedMeta, frozen=True, kw_only=True):
-    """Base of the tables of a scenario, checked in files and in Python."""
+    """Base of tables of a scenario, checked in files and in Python."""
 
 
 class _Declared(typing.NamedTuple):
     """Type of a field, taken apart."""
 
     plain: Any
-    """Type of values that are not tables; None if there are none."""
+    """Type of values that are not tables, or None."""
     tables: tuple[type, ...]
     many: bool
     """True if the value is a tuple of tables."""
 
 
 def _check_value(cls: type, name: str, value: Any) -> Any:
-    """Return the value of a field in the types of a file: a tuple for a list, a float for an int."""
+    """Return a valid value with the types of a file: a tuple for a list, a float for an int."""
     declared = _fields(cls)[name]
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", ()):
         value = value.item()
@@ -128,7 +126,7 @@ def _check_value(cls: type, name: str, value: Any) -> Any:
 
 
 def _one_of(declared: Any) -> str:
-    """Return the words of a type in quotes, and its numbers."""
+    """Return the allowed words of a type in quotes, and its numbers."""
     words = [f'"{word}"' for one in (declared, *typing.get_args(declared)) for word in _literals(one)]
     numbers = ["a whole number"] if int in {declared, *typing.get_args(declared)} else []
     return " or ".join((*words, *numbers))

@@ -1,4 +1,4 @@
-"""Tables of the secure sums: kind and thresholds, encoding, and limits on leakage."""
+"""The ``[secure_sum]``, ``[encoding]`` and ``[leakage]`` tables."""
 
 from typing import Annotated, Literal
 
@@ -49,7 +49,7 @@ class SecureSum(section.Section, frozen=True, kw_only=True):
 
     @property
     def verification(self) -> Literal["off", "committee", "all"]:
-        """Value of ``verify``, with its default if it is not set."""
+        """Value of ``verify``, or its default."""
         return self.verify or ("committee" if self.server == "active" else "off")
 
     @property
@@ -59,7 +59,7 @@ class SecureSum(section.Section, frozen=True, kw_only=True):
 
     @property
     def validated(self) -> Validate | None:
-        """Validation of updates; None if updates are not validated."""
+        """Validation of updates, or None."""
         return None if self.validate == "none" else self.validate
 
 
@@ -98,7 +98,7 @@ Audit = Literal[
     "canary",
     "properties",
 ]
-"""Audits of ``securefl audit`` (docs/audit.md)."""
+"""Audits (docs/audit.md)."""
 
 
 class Leakage(section.Section, frozen=True, kw_only=True):

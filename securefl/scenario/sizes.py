@@ -1,4 +1,4 @@
-"""Numbers that follow from the tables of a scenario: participants and planned sizes of clusters."""
+"""Numbers that follow from a scenario: participants and planned cluster sizes."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from securefl.scenario.scenario import Clustering, Groups, Scenario
 
 
 def participants_of(scenario: Scenario) -> int:
-    """Return the number of participants in a round: all, the count, or the fraction rounded."""
+    """Return the number of participants of a round: all, the count, or the rounded fraction."""
     drawn = scenario.participation
     if drawn.count is not None:
         return drawn.count
@@ -34,7 +34,7 @@ def cluster_sizes(participants: int, size: int) -> tuple[int, ...]:
 
 
 def atom_sizes(parties: int, size: int) -> tuple[int, ...]:
-    """Return the members of each atom, larger ones first: as many atoms of at least ``size`` as possible.
+    """Return the sizes of as many atoms of at least ``size`` as possible, larger first.
 
     Raises:
         UsageError: fewer parties than one atom needs.
@@ -48,14 +48,9 @@ def atoms_per_cluster(clustering: Clustering) -> int:
 
 
 def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]:
-    """Return the atoms of each of floor(atoms / per_cluster) clusters, as indices into ``atoms``.
+    """Return the atoms of each of floor(atoms / per_cluster) clusters, as indices into the sizes ``atoms``.
 
-    Atoms are dealt in turn, larger ones first. So clusters differ by at most one atom, and their sizes follow
-    from the atoms' sizes alone.
-
-    Args:
-        atoms: sizes in any order.
-        per_cluster: fewest atoms of a cluster.
+    Atoms are dealt in turn, larger ones first, so that clusters differ by at most one atom.
 
     Raises:
         UsageError: fewer atoms than one cluster needs.
@@ -66,9 +61,9 @@ def dealt(atoms: Sequence[int], per_cluster: int) -> tuple[tuple[int, ...], ...]
 
 
 def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of the atoms in each planned cluster, in the order of :func:`planned_sizes`.
+    """Return the sizes of the atoms in each planned cluster, larger clusters first.
 
-    Without atoms each member is an atom of size 1.
+    Without atoms each has size 1.
     """
     clustering, participants = scenario.clustering, participants_of(scenario)
     atoms = atom_sizes(participants, clustering.atoms)
@@ -77,25 +72,20 @@ def planned_atoms(scenario: Scenario) -> tuple[tuple[int, ...], ...]:
 
 
 def planned_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Return the members of each cluster if all planned parties take part, larger clusters first."""
+    """Return the members of each planned cluster, larger clusters first."""
     return tuple(sums.exact_sum(atoms) for atoms in planned_atoms(scenario))
 
 
 def majority_of(size: int, f: int) -> int:
-    """Return the least t with which two groups of t in a cluster share more than f members: 2 t - m > f.
-
-    Args:
-        size: m, members of the cluster.
-        f: colluders in the cluster.
-    """
+    """Return the least t with which two groups of t of ``size`` members share more than f: 2 t - size > f."""
     return (size + f) // 2 + 1
 
 
 def leakage_colluders(scenario: Scenario) -> int:
-    """Return the assumed colluders in a combination of sums: ``leakage.colluders``, or its default.
+    """Return ``leakage.colluders``, or its default f or q.
 
-    f if every combination consists of whole clusters or atoms. Several sums of one update combine in more
-    ways, with parties of any clusters, which f does not bound: then q.
+    f if every combination of sums consists of whole clusters or atoms. Several sums of one update combine
+    parties of any clusters, which f does not bound: then q.
     """
     given, clustering = scenario.leakage.colluders, scenario.clustering
     if given is not None:
@@ -105,15 +95,15 @@ def leakage_colluders(scenario: Scenario) -> int:
 
 
 def works_of(clustering: Clustering) -> int:
-    """Return the number of local trainings in a round, all from one model: R with ``new_work``, else 1."""
+    """Return the number of local trainings in a round: R with ``new_work``, else 1."""
     return clustering.reclusterings if clustering.new_work else 1
 
 
 def hides_groups(groups: Groups) -> bool:
-    """Return True if each cluster sums counts and k slots, in the places of reclusterings (ADR 0026)."""
+    """Return True if each cluster sums counts and k slots, in place of reclusterings (ADR 0026)."""
     return groups.count > 1 and groups.mode == "hidden"
 
 
 def tells_groups(groups: Groups) -> bool:
-    """Return True if parties send their task group in their hello, and clusters lie inside groups."""
+    """Return True if parties send their task group, and clusters lie inside groups."""
     return groups.count > 1 and groups.mode == "open"

@@ -1,4 +1,4 @@
-"""Round that pools statistics of the sites' data, before training."""
+"""Round that pools statistics of the sites' data."""
 
 from msgspec.structs import replace
 
@@ -10,21 +10,18 @@ from securefl.scenario.scenario import Clustering, Expect, Groups, Scenario, Sto
 from securefl.scenario.secure_sum import Encoding
 
 SHARE = 10.0
-"""Noise on the round's update (zeros) in multiples of that on its statistics: its epsilon is a hundredth
-of the whole."""
+"""Noise on the round's update (zeros) in multiples of that on its statistics, so that it takes a hundredth of
+the epsilon.
+"""
 MOST_SAMPLES = 1 << 20
-"""Largest number of samples of one site if no noise must hide a site."""
+"""Most samples of one site without noise."""
 
 
 def statistics_round(scenario: Scenario) -> Scenario:
-    """Return the scenario of one round whose metrics are statistics of the sites' columns.
-
-    Args:
-        scenario: of the training, with ``[statistics]``.
+    """Return the scenario of one round that pools the ``[statistics]`` of a training's scenario as metrics.
 
     Raises:
-        ConfigError: it declares no columns, or no noise for a federation with noise; the error names the
-            field.
+        ConfigError: no columns, or no budget for a federation with noise; it names the field.
     """
     told = scenario.statistics
     metrics = [
@@ -77,10 +74,10 @@ def statistics_round(scenario: Scenario) -> Scenario:
 
 
 def _over_atoms(scenario: Scenario) -> Clustering:
-    """Return the clusters of a statistics round: each is one atom, unless the federation has atoms.
+    """Return the clusters of a statistics round.
 
-    Without noise statistics open over atoms only. With noise, or if the federation accepts repeats, they open
-    over any clusters.
+    Without noise or accepted repeats, statistics open over atoms only: each cluster becomes one, unless the
+    federation has atoms.
     """
     clustering = replace(scenario.clustering, reclusterings=1, new_work=False)
     needed = scenario.privacy.unit == "none" and scenario.evaluation.repeats == "refuse"

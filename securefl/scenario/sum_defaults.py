@@ -1,8 +1,8 @@
-"""Fields of ``[secure_sum]`` that follow from the others if a scenario does not state them.
+"""Derived fields of ``[secure_sum]``: f from server and verification, q from f, then t and ``min_survivors``.
 
-The order of derivation: f from the server and from verification, q from f, then t and ``min_survivors`` from
-the planned clusters. Each is the least value that protocol.md (Parameters) allows, and at least the 2 that a
-secure sum needs. :mod:`securefl.methods.feasibility.secure_sum` refuses stated values that contradict it.
+t and ``min_survivors`` depend on the planned clusters. Each field is the least value that protocol.md
+(Parameters) allows; a secure sum needs at least 2 members. :mod:`securefl.methods.feasibility.secure_sum`
+refuses contradicting values.
 """
 
 from collections.abc import Collection
@@ -27,12 +27,7 @@ DERIVED: Final = ("colluders_per_cluster", "colluders", "threshold", "min_surviv
 
 
 def with_derived_sums(scenario: Scenario, stated: Collection[str]) -> Scenario:
-    """Return the scenario with the missing fields of :data:`DERIVED`.
-
-    Args:
-        scenario: with any values in those fields.
-        stated: names of fields that keep their values.
-    """
+    """Return the scenario with the fields of :data:`DERIVED` derived, except those in ``stated``."""
     sums = scenario.secure_sum
     f = sums.colluders_per_cluster if "colluders_per_cluster" in stated else _f(scenario, stated)
     q = sums.colluders if "colluders" in stated else f
@@ -54,20 +49,14 @@ def with_derived_sums(scenario: Scenario, stated: Collection[str]) -> Scenario:
 def stated_sums(scenario: Scenario) -> tuple[str, ...]:
     """Return the fewest fields of :data:`DERIVED` from which the others follow.
 
-    A scenario does not remember the fields that its file stated. Values that equal the derived ones count as
-    derived.
+    A scenario does not record which fields its file stated.
     """
     subsets = chain.from_iterable(combinations(DERIVED, count) for count in range(len(DERIVED)))
     return next((one for one in subsets if with_derived_sums(scenario, one) == scenario), DERIVED)
 
 
 def least_threshold(scenario: Scenario, largest: int) -> int:
-    """Return the least t that the scenario allows.
-
-    Args:
-        scenario: with its f and q.
-        largest: members of the largest planned cluster.
-    """
+    """Return the least t for f, q and the ``largest`` planned cluster."""
     sums = scenario.secure_sum
     f = sums.colluders_per_cluster
     least = majority_of(largest, f) if sums.server == "active" else f + 1
@@ -84,14 +73,10 @@ def least_honest(scenario: Scenario) -> int:
 
 
 def least_survivors(scenario: Scenario, sizes: tuple[int, ...]) -> int:
-    """Return the least ``min_survivors`` of any threshold.
+    """Return the least ``min_survivors`` at any threshold for clusters of ``sizes`` members.
 
-    Parties release no sum in which ``leakage.colluders`` leave fewer than k honest members. If no cluster is
-    large enough, the limits of ``[leakage]`` refuse the scenario.
-
-    Args:
-        scenario: with its f and q.
-        sizes: planned members of each cluster.
+    Parties release no sum in which ``leakage.colluders`` leave fewer than k honest members; if some cluster
+    is too small for that, the limits of ``[leakage]`` refuse the scenario.
     """
     least = least_honest(scenario)
     released = leakage_colluders(scenario) + scenario.secure_sum.k_anonymity
@@ -100,7 +85,7 @@ def least_survivors(scenario: Scenario, sizes: tuple[int, ...]) -> int:
 
 
 def least_colluders(scenario: Scenario) -> int:
-    """Return the least f: 1 if members verify the sum of their cluster, since each of them learns it."""
+    """Return the least f: 1 if members verify, and so learn, the sum of their cluster."""
     sums = scenario.secure_sum
     return int(sums.server == "active" and sums.verified)
 
@@ -115,12 +100,12 @@ def _f(scenario: Scenario, stated: Collection[str]) -> int:
 
 
 def _meets_all_colluders(scenario: Scenario) -> bool:
-    """Return True if all q colluders can choose to be in one cluster, by naming its task group."""
+    """Return True if all q colluders can choose one cluster, by naming its task group."""
     return tells_groups(scenario.groups) and scenario.leakage.mode == "veto"
 
 
 def _planned_sizes(scenario: Scenario) -> tuple[int, ...]:
-    """Return the planned sizes, or for an impossible plan, which is refused later, those of one cluster."""
+    """Return the planned sizes; for an impossible plan, refused later, those of one cluster."""
     try:
         return planned_sizes(scenario)
     except UsageError:

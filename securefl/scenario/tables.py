@@ -38,7 +38,7 @@ class Column(section.Section, frozen=True, kw_only=True):
 
     @property
     def width(self) -> int:
-        """Number of model inputs that the column becomes."""
+        """Number of model inputs of the column."""
         return len(self.categories) or 1
 
 
@@ -67,7 +67,7 @@ def check_columns(columns: tuple[Column, ...], where: str = "columns") -> None:
     """Check that columns do not contradict themselves or each other.
 
     Raises:
-        ConfigError: they do; the error names the column by its index in ``where``.
+        ConfigError: they do; it names the column by its index in ``where``.
     """
     if not columns:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Hazardous primitives: identities, key agreement, AEAD boxes, mask streams, Shamir shares."""
+"""Identities, key agreement, AEAD boxes, mask streams, Shamir shares."""
 
 import lazy_loader
 

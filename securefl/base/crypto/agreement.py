@@ -2,16 +2,12 @@
 
 Hazards:
 
-- A raw X25519 output is not uniformly random and must not be used as a key; :func:`shared_key` always applies
-  HKDF.
-- The context must bind everything that both ends have to agree on (instance, key list, model digest, ...),
-  including both public keys. X25519 alone does not bind them: several public keys lead to the same shared
-  secret.
-- Public keys of low order force the shared secret to zero. They are rejected (RFC 7748, section 6.1) with
-  ``BadKeyError``; the caller knows the owner of the key.
-- A key pair serves one purpose and one attempt (protocol.md, step 3). This module cannot check that.
-- Python cannot wipe ``bytes``: a private key stays in memory until its page is reused. Short-lived keys limit
-  the loss but do not prevent it.
+- A raw X25519 output is not uniformly random, so it is never a key; :func:`shared_key` applies HKDF.
+- The context must bind all that both ends agree on (instance, key list, model digest, ...) and both public
+  keys: several public keys lead to one X25519 secret.
+- Public keys of low order force the secret to zero. ``BadKeyError`` rejects them (RFC 7748, section 6.1).
+- A key pair serves one purpose and one attempt (protocol.md, step 3). No code here checks that.
+- Python cannot wipe ``bytes``: a private key stays in memory until its page is reused.
 """
 
 from __future__ import annotations
@@ -48,7 +44,7 @@ class BadKeyError(SecureflError):
 
 @dataclass(frozen=True, repr=False)
 class KeyPair:
-    """An X25519 key pair for one purpose: ``private`` and ``public``, 32 bytes each.
+    """X25519 key pair for one purpose, 32 bytes each.
 
     ``private`` is the scalar before clamping, as RFC 7748 (section 5) stores it.
     """
@@ -58,7 +54,7 @@ class KeyPair:
 
     @classmethod
     def generate(cls, entropy: Entropy) -> KeyPair:
-        """Generate a fresh pair; the private key is 32 bytes drawn from ``entropy``."""
+        """Generate a fresh pair."""
         return cls.from_private(entropy.draw(KEY_BYTES))
 
     @classmethod
@@ -71,7 +67,7 @@ class KeyPair:
         return cls(private, _private_key(private).public_key().public_bytes_raw())
 
     def agree(self, peer_public: bytes, context: bytes, *labels: str) -> tuple[bytes, ...]:
-        """Agree with a peer and derive a key for each label; like :func:`shared_key`, for a pair used often.
+        """Return what :func:`shared_key` derives for each label, at the cost of one agreement.
 
         Raises:
             BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
@@ -84,32 +80,31 @@ class KeyPair:
 
     @cached_property
     def _own(self) -> X25519PrivateKey:
-        # The library computes the public key whenever it reads a private one, which costs as much as an
-        # agreement.
+        # The library computes the public key at each read of a private one, at the cost of an agreement.
         return _private_key(self.private)
 
 
 def shared_key(private: bytes, peer_public: bytes, label: str, context: bytes) -> bytes:
     """Return the 32-byte key that both ends of an agreement derive for one purpose.
 
-    X25519 of the two keys, then :func:`derive_key`. Both ends pass the same ``label`` and ``context``, so the
-    context must not depend on the caller (name the two parties in sorted order).
+    X25519, then :func:`derive_key`. Both ends must pass one ``context``: name the two parties in sorted
+    order.
 
     Raises:
         BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
-        UsageError: our private key is not 32 bytes long.
+        UsageError: ``private`` is not 32 bytes long.
     """
     return derive_key(_exchange(_private_key(private), peer_public), label, context)
 
 
 def check_public(public: bytes) -> None:
-    """Reject an unusable public key on arrival, before an agreement needs it.
+    """Reject a public key with which an agreement would fail.
 
     Raises:
         BadKeyError: wrong length or low order.
     """
-    # An agreement would also detect it, at a hundred times the cost. Clamped scalars are multiples of the
-    # cofactors 8 and 4 and not of the large prime orders, so exactly the points of low order lead to zero.
+    # An agreement detects it at a hundred times the cost. Clamped scalars are multiples of the cofactors 8
+    # and 4 and not of the large prime orders, so exactly the points of low order lead to zero.
     if len(public) != KEY_BYTES:
         raise BadKeyError(f"an X25519 public key has {KEY_BYTES} bytes, not {len(public)}")
     if (int.from_bytes(public, "little") & (2**255 - 1)) % _FIELD in _LOW_ORDER:
@@ -119,8 +114,8 @@ def check_public(public: bytes) -> None:
 def derive_key(secret: bytes, label: str, context: bytes) -> bytes:
     """Derive a 32-byte key: HKDF-SHA256, no salt, info = encode("securefl/1", label, context).
 
-    Two derivations from one secret are independent if label or context differ. ``secret`` must hold at least
-    32 bytes and 128 bits of entropy: HKDF does not slow down guessing.
+    Keys with different labels or contexts are independent. ``secret`` must hold 128 bits of entropy: HKDF
+    does not slow down guessing.
 
     Raises:
         UsageError: the secret is shorter than 32 bytes.
@@ -139,7 +134,7 @@ def _exchange(own: X25519PrivateKey, peer_public: bytes) -> bytes:
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(peer_public))
     except ValueError:
-        # The library raises this error for an all-zero secret, in constant time.
+        # The library's error for an all-zero secret, in constant time.
         raise BadKeyError("the X25519 public key has low order") from None
 
 

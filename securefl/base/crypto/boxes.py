@@ -1,14 +1,13 @@
-"""Authenticated encryption of short messages under a shared 32-byte key: AES-256-GCM (NIST SP 800-38D).
+"""Authenticated encryption of short messages: AES-256-GCM (NIST SP 800-38D).
 
 Hazards:
 
-- The nonce is 96 random bits, so one key is for at most 2^32 boxes (SP 800-38D, section 8.3). Keys here live
-  for one secure sum or one sealed message, far below that limit.
-- GCM does not commit to its key: a box may open under two keys that its maker chose together. An opened box
-  proves only that a holder of the key made it; the signed envelope identifies that holder.
+- The nonce is 96 random bits, so one key is for at most 2^32 boxes (SP 800-38D, section 8.3). Keys here serve
+  one secure sum or one sealed message.
+- GCM does not commit to its key: a box may open under two keys that its maker chose together. Only the signed
+  envelope identifies the maker.
 - A box hides content, not length.
-- ``associated`` must identify the box's use (instance, sender, recipient, purpose); otherwise an honest box
-  can be moved.
+- ``associated`` must name instance, sender, recipient and purpose, or an honest box can be moved.
 """
 
 from cryptography.exceptions import InvalidTag
@@ -21,13 +20,13 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
 OVERHEAD = NONCE_BYTES + TAG_BYTES
-"""Number of bytes that a box is longer than its plaintext."""
+"""Length of a box beyond its plaintext, bytes."""
 
 
 class BoxError(SecureflError):
     """Box that does not open: cut off, altered, moved to another context, or made under another key.
 
-    The text does not distinguish these cases, so that the answer is not an oracle.
+    Its text does not distinguish these cases: it would be an oracle.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class BoxError(SecureflError):
 
 
 def seal_box(key: bytes, plaintext: bytes, associated: bytes, entropy: Entropy) -> bytes:
-    """Encrypt ``plaintext`` and bind it to ``associated``, which is not part of the box.
+    """Encrypt ``plaintext`` and authenticate ``associated``, which the box does not contain.
 
     Returns:
         Nonce (12 bytes, from ``entropy``), ciphertext (as long as ``plaintext``), tag (16 bytes).
@@ -51,7 +50,7 @@ def open_box(key: bytes, box: bytes, associated: bytes) -> bytes:
     """Decrypt a box that :func:`seal_box` made with the same ``key`` and ``associated``.
 
     Raises:
-        BoxError: the box does not open; the caller knows its sender and raises a PeerError.
+        BoxError: the box does not open.
         UsageError: the key is not 32 bytes long.
     """
     cipher = _cipher(key)

@@ -1,9 +1,9 @@
 """Long-term identities: an Ed25519 key for signatures (RFC 8032) and an X25519 key for sealed messages.
 
-Two keys, because one key for two algorithms has no security proof. A message is sealed under a fresh
-ephemeral key: X25519 with the recipient's sealing key, HKDF-SHA256 bound to both public keys and the caller's
-context, AES-256-GCM. The sender is anonymous at this layer (the envelope's signature names it). There is no
-forward secrecy towards the recipient: a thief of its private file can open recorded boxes.
+One key for two algorithms has no security proof. A message is sealed by X25519 of a fresh ephemeral key and
+the recipient's sealing key, HKDF-SHA256 bound to both public keys and the context, and AES-256-GCM. The
+envelope's signature, not the seal, names the sender. There is no forward secrecy: a thief of the recipient's
+private file can open recorded boxes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from securefl.base.ids import SERVER, PartyId, is_name
 
 KEY_BYTES = 32
 SEAL_OVERHEAD = KEY_BYTES + boxes.OVERHEAD
-"""Number of bytes that a sealed message is longer than its plaintext."""
+"""Length of a sealed message beyond its plaintext, bytes."""
 _SEAL_LABEL = "seal"
 _FIELD = 2**255 - 19
 
 
 @dataclass(frozen=True)
 class PublicIdentity:
-    """Public part of an identity, of a party or the server: its name and two 32-byte public keys.
+    """Name and two 32-byte public keys.
 
     Raises:
-        UsageError: the name is invalid, or a key is not 32 bytes long (readers of files check both earlier).
+        UsageError: the name is invalid, or a key is not 32 bytes long.
     """
 
     name: PartyId
@@ -46,7 +46,7 @@ class PublicIdentity:
         return f"PublicIdentity({self.name!r}, {self.fingerprint()})"
 
     def verify(self, message: bytes, signature: bytes) -> bool:
-        """Return True if this identity signed exactly these bytes; False also for a wrong length."""
+        """Return True if this identity signed exactly these bytes; never raises."""
         if self._verifier is None:
             return False
         try:
@@ -89,11 +89,10 @@ class PublicIdentity:
         return False
 
     def fingerprint(self) -> str:
-        """Return a short hex text for people to compare two copies: 80 bits over the name and both keys.
+        """Return 80 bits over name and keys as hex, for people to compare two copies.
 
-        80 bits withstand a search for a second identity with a given fingerprint. They do not withstand one
-        party that searches for two identities of its own with equal fingerprints; the protocol relies on the
-        roster digest at full length.
+        80 bits withstand a second preimage, not a party that seeks two identities of its own with one
+        fingerprint. The protocol relies on the roster's full digest.
         """
         text = labels.digest("fingerprint", self.name, self.verify_key, self.seal_key).hex()[:20]
         return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
@@ -108,7 +107,7 @@ class PublicIdentity:
 
 @dataclass(frozen=True, repr=False)
 class Identity:
-    """Name with its two private keys, 32 bytes each. Never logged, never sent to a peer."""
+    """Name and two 32-byte private keys. Never logged, never sent to a peer."""
 
     name: PartyId
     signing_key: bytes = field(repr=False)
@@ -119,14 +118,14 @@ class Identity:
 
     @classmethod
     def generate(cls, name: PartyId, entropy: Entropy) -> Identity:
-        """Generate a fresh identity; each private key is 32 bytes drawn from ``entropy``."""
+        """Generate a fresh identity."""
         return cls(name, entropy.draw(KEY_BYTES), entropy.draw(KEY_BYTES))
 
     def __repr__(self) -> str:
         return f"Identity({self.name!r}, {self.public.fingerprint()})"
 
     def __reduce__(self) -> tuple[type[Identity], tuple[PartyId, bytes, bytes]]:
-        # For the pipe from a launcher to the identity's process; cached values are not sent.
+        # For the pipe from a launcher to the process; excludes cached values.
         return Identity, (self.name, self.signing_key, self.sealing_key)
 
     @cached_property
@@ -136,7 +135,7 @@ class Identity:
         return PublicIdentity(self.name, verify_key, agreement.KeyPair.from_private(self.sealing_key).public)
 
     def sign(self, message: bytes) -> bytes:
-        """Return the Ed25519 signature of ``message`` (64 bytes); the message must contain a label."""
+        """Return the Ed25519 signature (64 bytes) of ``message``, which must contain a label."""
         return self._signer.sign(message)
 
     def open_sealed(self, box: bytes, context: bytes) -> bytes:

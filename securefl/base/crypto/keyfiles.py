@@ -1,9 +1,8 @@
-"""Key files: small TOML texts that people can read, compare and, if public, mail.
+"""Key files: TOML texts for private identities, public identities and rosters.
 
-The ``kind`` field distinguishes the three kinds, so that a private file is never read as a public one. Keys
-are 64 lower-case hex digits. A private file also holds the public keys, and both must match. No file is
-overwritten: an empty file reserves the name, then the whole content is renamed over it. A crash in between
-leaves the empty file, which every reader refuses.
+The ``kind`` field prevents reading one kind as another. Keys are 64 lower-case hex digits. A private file
+also holds the matching public keys. No file is overwritten: an empty file reserves the name, then the content
+is renamed over it. Readers refuse the empty file of a crash.
 """
 
 import os
@@ -34,7 +33,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_identity(path: Path, identity: Identity) -> None:
-    """Write a private identity, readable by its owner only (mode 0600). Never replace a file.
+    """Write a private identity to a new file with mode 0600.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -55,8 +54,8 @@ def read_identity(path: Path) -> Identity:
     """Read the identity in a private file.
 
     Raises:
-        ConfigError: unreadable, readable by other users, of another kind, with a wrong field, or with private
-            and public keys that do not match.
+        ConfigError: unreadable, readable by other users, of another kind, a wrong field, or keys that do not
+            match.
     """
     fields = _read(
         path, _PRIVATE, {"name", "signing_key", "sealing_key", "verify_key", "seal_key"}, secret=True
@@ -74,7 +73,7 @@ def read_identity(path: Path) -> Identity:
 
 
 def write_public(path: Path, public: PublicIdentity) -> None:
-    """Write the public half, for the maker of the roster. Never replace a file.
+    """Write a public identity to a new file.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -87,13 +86,13 @@ def read_public(path: Path) -> PublicIdentity:
     """Read the identity in a public file.
 
     Raises:
-        ConfigError: unreadable, of another kind, or with a wrong field.
+        ConfigError: unreadable, of another kind, or a wrong field.
     """
     return _public(path, _read(path, _PUBLIC, {"name", "verify_key", "seal_key"}))
 
 
 def write_roster(path: Path, roster: Roster) -> None:
-    """Write a roster: the public identities of the server and all parties. Never replace a file.
+    """Write a roster to a new file.
 
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
@@ -111,8 +110,7 @@ def read_roster(path: Path) -> Roster:
     """Read the roster in a file.
 
     Raises:
-        ConfigError: unreadable, of another kind, with a wrong field, or not a valid roster (see
-            :class:`Roster`).
+        ConfigError: unreadable, of another kind, a wrong field, or not a valid :class:`Roster`.
     """
     entries = _read(path, _ROSTER, {"member"})["member"]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -150,13 +148,13 @@ def _public(path: Path, fields: Mapping[str, Any]) -> PublicIdentity:
 
 
 def _table(*fields: tuple[str, str]) -> str:
-    # Values are names, kinds and hex digits, which TOML need not escape.
+    # Values are names, kinds and hex digits: no escapes.
     return "".join(f'{name} = "{value}"\n' for name, value in fields)
 
 
 def _write(path: Path, text: str, mode: int) -> None:
     try:
-        # Reserves the name, or fails if it exists; the whole file replaces the empty one below.
+        # Reserves the name, or fails if it exists.
         os.close(os.open(path, _NEW_FILE, mode))
     except FileExistsError:
         raise ConfigError(str(path), "exists already", "choose another name or move the file away") from None
@@ -194,7 +192,7 @@ def _read(path: Path, kind: str, names: set[str], *, secret: bool = False) -> Ma
     try:
         fields = tomllib.loads(raw.decode())
     except (ValueError, RecursionError):
-        # The parser's own message may quote the line, which may be a private key.
+        # The parser's message may quote a private key.
         raise ConfigError(
             str(path), f"is not a {kind} file: it is not TOML text", "name a file that securefl keygen wrote"
         ) from None
@@ -234,7 +232,7 @@ def _member_name(path: Path, fields: Mapping[str, Any]) -> PartyId:
 def _key(path: Path, fields: Mapping[str, Any], name: str) -> bytes:
     text = fields[name]
     if not isinstance(text, str) or _KEY.fullmatch(text) is None:
-        # The value is not quoted: it may be a private key with one wrong digit.
+        # Not quoted: it may be a private key with one wrong digit.
         raise ConfigError(
             str(path), f"{name} is not {2 * KEY_BYTES} hex digits", "make the file again with keygen"
         )

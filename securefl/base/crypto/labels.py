@@ -1,8 +1,7 @@
-"""Unambiguous encoding of mixed fields for hashes, key derivation and contexts.
+"""Injective encoding of mixed fields for hashes, key derivation and contexts.
 
-Plain concatenation encodes two lists of fields to the same bytes (``"ab" + "c"``, ``"a" + "bc"``). Here each
-field carries its type and length, so the encoding is injective. No encoding is a proper prefix of another,
-since the number of fields comes first.
+Each field carries its type and length, unlike in a concatenation (``"ab" + "c"``, ``"a" + "bc"``). The number
+of fields comes first, so no encoding is a proper prefix of another.
 """
 
 import hashlib
@@ -18,12 +17,12 @@ _LENGTH_BYTES = 8
 def encode(*fields: bytes | str | int) -> bytes:
     """Encode ``fields`` to bytes; no other list of fields has the same encoding.
 
-    Layout: the number of fields (4 bytes), then per field a type byte (``b``, ``s`` or ``i``), its length (8
-    bytes) and its content: the bytes, the text in UTF-8, or the integer in the shortest two's complement. All
-    numbers are big-endian. ``True`` and ``False`` are refused: they would collide with 1 and 0.
+    Layout, big-endian: number of fields (4 bytes), then per field a type byte (``b``, ``s`` or ``i``), the
+    length (8 bytes) and the bytes, UTF-8 text or shortest two's complement.
 
     Raises:
-        UsageError: a field has another type, or text has no UTF-8 form (a lone surrogate).
+        UsageError: a field has another type (also bool, which would collide with 0 and 1), or text has a lone
+            surrogate.
     """
     return b"".join((len(fields).to_bytes(4, "big"), *map(_field, fields)))
 
@@ -31,8 +30,7 @@ def encode(*fields: bytes | str | int) -> bytes:
 def digest(label: str, *fields: bytes | str | int) -> bytes:
     """Return the SHA-256 over :func:`encode` of ``("securefl/1", label, *fields)``: 32 bytes.
 
-    ``label`` names the purpose (``"model"``, ``"config"``), so that equal fields hashed for two purposes have
-    unrelated digests.
+    ``label`` names the purpose (``"model"``, ``"config"``): digests for two purposes are unrelated.
     """
     return hashlib.sha256(encode(_DOMAIN, label, *fields)).digest()
 
@@ -40,7 +38,7 @@ def digest(label: str, *fields: bytes | str | int) -> bytes:
 def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..., bytes]:
     """Return a function f with ``f(*rest) == digest(label, *fixed, *rest)`` for ``more`` further fields.
 
-    For thousands of digests with a common beginning, which is encoded and hashed once.
+    f hashes the fixed beginning only once.
 
     Raises:
         UsageError: f is called with another number of fields.
@@ -59,7 +57,7 @@ def digest_with(label: str, *fixed: bytes | str | int, more: int) -> Callable[..
 
 
 def _field(field: bytes | str | int) -> bytes:
-    # Exact type first: this runs tens of thousands of times in one large sum.
+    # Exact type first: one large sum calls this tens of thousands of times.
     if type(field) is int:
         return _integer(field)
     if isinstance(field, bytes):
@@ -73,7 +71,7 @@ def _field(field: bytes | str | int) -> bytes:
     )
 
 
-# Texts are few, and labels and names, never secrets: caching reveals nothing.
+# Texts are few labels and names, never secrets: the cache reveals nothing.
 @lru_cache(maxsize=4096)
 def _text(text: str) -> bytes:
     try:
@@ -90,10 +88,10 @@ def _integer(number: int) -> bytes:
 
 
 def _encode_number(number: int) -> bytes:
-    # Two's complement needs a sign bit, and one bit less for -2^k than for 2^k, hence ~n.
+    # Two's complement needs a sign bit, and for -2^k one bit less than for 2^k, hence ~n.
     size = (((number if number >= 0 else ~number).bit_length() + 1) + 7) // 8
     return b"i" + size.to_bytes(_LENGTH_BYTES, "big") + number.to_bytes(size, "big", signed=True)
 
 
-# A table for coordinates, not a cache: every round of a long run would add its number to a cache.
+# A table, not a cache: each round of a long run would add its number to a cache.
 _SMALL = tuple(map(_encode_number, range(1024)))

@@ -1,8 +1,8 @@
 """Hash tree over share digests: one root commits to every share, a short path proves one share.
 
-With 100 members, listing the digests of all shares in every advert would cost each member 680 kB. The root
-costs 32 bytes and a path 7 hashes. Leaves and inner nodes are hashed under different labels, and the root
-binds the number of leaves. So an inner node cannot pass for a leaf, nor a tree for a shorter one.
+With 100 members, digests of all shares in each advert would cost a member 680 kB; the root costs 32 bytes, a
+path 7 hashes. Labels of leaves and inner nodes differ, and the root binds the number of leaves: an inner node
+cannot pass for a leaf, nor a tree for a shorter one.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""Roster: names and pinned public keys of all participants, for the verification of every signature.
-
-Every party and the server read the same roster before a run. They sign its digest, so that two different
-rosters never work together by mistake.
-"""
+"""Roster: names and pinned public keys of all participants."""
 
 from __future__ import annotations
 
@@ -23,15 +19,15 @@ _REMEDY = "run keygen for each party"
 def make_identities(
     names: Iterable[PartyId], entropy: Entropy, *, with_dealer: bool = False
 ) -> tuple[dict[PartyId, Identity], Roster]:
-    """Generate all keys in one process: for local runs, tests and simulations only.
+    """Generate all keys in one process, for local runs, tests and simulations only.
 
     Args:
         names: of the parties.
-        entropy: root of the run's randomness; each identity draws from its own child.
-        with_dealer: True for a run with a dealer of validated sums.
+        entropy: each identity draws from its own child.
+        with_dealer: also make the dealer of validated sums.
 
     Returns:
-        The identities, including the server's and the dealer's, and the roster of their public halves.
+        All identities by name, and their roster.
     """
     parties = tuple(names)
     roles = (SERVER, DEALER) if with_dealer else (SERVER,)
@@ -41,10 +37,9 @@ def make_identities(
 
 
 class Roster(Mapping[PartyId, PublicIdentity]):
-    """The server and the parties, looked up by name.
+    """Public identities of parties, server and dealer by name.
 
-    Iteration yields the parties' names in order, then the server's, then the dealer's if there is one.
-    Immutable, and equal to another roster with the same digest.
+    Iterates over the parties' names in order, then server and dealer. Immutable. The parties sign its digest.
 
     Raises:
         ConfigError: no server, no parties, a name that does not match its entry, or a key that is repeated or
@@ -97,21 +92,21 @@ class Roster(Mapping[PartyId, PublicIdentity]):
 
     @property
     def server(self) -> PublicIdentity:
-        """Public identity of the server."""
+        """The server."""
         return self._server
 
     @property
     def dealer(self) -> PublicIdentity | None:
-        """Public identity of the dealer of validated sums; None in runs without one."""
+        """Dealer of validated sums; None without one."""
         return self._dealer
 
     @property
     def parties(self) -> Mapping[PartyId, PublicIdentity]:
-        """Public identities of the parties, in the order of their names."""
+        """Parties in the order of their names."""
         return self._parties
 
     def member(self, name: str) -> PublicIdentity:
-        """Return the identity of a sender (a party, or ``"server"``).
+        """Return the public identity of a sender.
 
         Raises:
             PeerError: the roster has no such name.
@@ -122,7 +117,7 @@ class Roster(Mapping[PartyId, PublicIdentity]):
             raise PeerError(name, "is not a member of the roster") from None
 
     def digest(self) -> bytes:
-        """Return the SHA-256 over names and keys in sorted order (32 bytes); equal only for equal rosters."""
+        """Return the SHA-256 over names and keys in order of iteration (32 bytes)."""
         return self._digest
 
     def __getitem__(self, name: PartyId) -> PublicIdentity:
@@ -156,7 +151,7 @@ class Roster(Mapping[PartyId, PublicIdentity]):
         return digest("roster", *fields)
 
     def _refuse_shared_keys(self) -> None:
-        # One key under two names would let one holder vote twice in a certificate.
+        # A holder of one key under two names would vote twice in a certificate.
         keys = Counter(key for member in self.values() for key in (member.verify_key, member.seal_key))
         shared = {key for key, count in keys.items() if count > 1}
         holders = [member.name for member in self.values() if {member.verify_key, member.seal_key} & shared]

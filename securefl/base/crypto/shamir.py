@@ -1,16 +1,15 @@
 """Shamir's secret sharing (CACM 22(11), 1979): 32-byte secrets over the field of 2^256 + 297 elements.
 
-297 gives the smallest prime above 2^256, so that every 32-byte string is a field element. A share is the
-value of a random polynomial of degree ``threshold - 1`` at x = 1, 2, ..., as 33 bytes, big-endian; the secret
-is its value at 0. Fewer than ``threshold`` shares are independent of the secret.
+2^256 + 297 is the smallest prime above 2^256, so every 32-byte string is a field element. Shares are values
+of a random polynomial of degree ``threshold - 1`` at x = 1, 2, ... (33 bytes, big-endian), the secret its
+value at 0. Fewer than ``threshold`` shares are independent of the secret.
 
 Hazards:
 
-- A share proves nothing: a wrong share yields a wrong secret, mostly without any sign. Holders publish
-  :func:`share_digest` of each share in advance, and callers check the result against its public key or
-  digest.
-- Python's integers are not constant-time. The operands are random field elements that are used once; an
-  attacker who can time a single multiplication on the same machine is outside the threat model.
+- A wrong share yields a wrong secret, mostly without any sign. Owners commit to :func:`share_digest` of each
+  share, and callers check the result against its public key or digest.
+- Python's integers are not constant-time. Operands are random and used once; timing a single multiplication
+  on the same machine is outside the threat model.
 """
 
 from collections.abc import Mapping
@@ -25,22 +24,21 @@ SECRET_BYTES = 32
 SHARE_BYTES = 33
 _WIDE_BYTES = 48
 _LAZY = 32
-"""Number of steps between reductions: x is small, so a few growing products cost less than as many
-divisions."""
+"""Steps between reductions: x is small, so a few growing products cost less than a division each."""
 
 
 _share_digest = digest_with("share", more=2)
 
 
 class BadShareError(SecureflError):
-    """Shares that do not match or are not field elements: at least one of their holders is at fault."""
+    """Shares that do not match or are not field elements: a holder is at fault."""
 
 
 def split(secret: bytes, threshold: int, count: int, entropy: Entropy) -> tuple[bytes, ...]:
     """Split ``secret`` into shares for x = 1, ..., ``count``, any ``threshold`` of which reconstruct it.
 
-    Coefficients are 48 drawn bytes modulo the prime: their distance from uniform is below 2^-127 each (the
-    method of RFC 9380, section 5), and the number of drawn bytes does not depend on their values.
+    Coefficients are 48 drawn bytes modulo the prime, within 2^-127 of uniform each (RFC 9380, section 5). The
+    number of drawn bytes does not depend on their values.
 
     Returns:
         ``count`` shares of 33 bytes; share i is at index i - 1.
@@ -75,7 +73,7 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
     """Reconstruct the secret from shares by their x, using exactly the ``threshold`` smallest x.
 
     Returns:
-        32 bytes; the caller checks them against the published commitment to the secret.
+        32 bytes, unverified.
 
     Raises:
         UsageError: fewer shares than ``threshold``, a threshold below 1, or an x outside 1, ..., 2^16 - 1.
@@ -99,11 +97,11 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
 
 
 def share_digest(share: bytes, context: bytes) -> bytes:
-    """Return the SHA-256 of a share under a label and ``context``: 32 bytes to publish in advance.
+    """Return the SHA-256 of a share under a label and ``context`` (32 bytes), to publish in advance.
 
-    Hiding, since every single share below the threshold is uniform over a field of more than 2^256 elements.
-    At ``threshold`` 1 a share is the secret itself, and its digest hides it only as well as the secret
-    resists guessing. ``context`` names instance, owner, holder and kind.
+    It hides the share, which is uniform over more than 2^256 elements. At threshold 1 the share is the
+    secret, so the digest hides it only as well as it resists guessing. ``context`` names instance, owner,
+    holder and kind.
     """
     return _share_digest(share, context)
 
@@ -119,7 +117,7 @@ def _element(x: int, share: bytes) -> int:
 
 @lru_cache(maxsize=1024)
 def _weights_at_zero(points: tuple[int, ...]) -> tuple[int, ...]:
-    # Lagrange: w_i = product over j != i of x_j / (x_j - x_i). The x are public, so caching reveals nothing.
+    # Lagrange: w_i = product over j != i of x_j / (x_j - x_i). The x are public: the cache reveals nothing.
     weights = []
     for own in points:
         numerator = denominator = 1
