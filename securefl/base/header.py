@@ -13,7 +13,7 @@ from securefl.base import text
 WIDTH: Final = 100
 """Longest header line, characters."""
 LINES: Final = ("run", "server", "tolerance", "faults", "privacy", "limits", "seed", "end")
-"""Lines of the header, in order."""
+"""Header lines, in order."""
 
 
 class Sentence(NamedTuple):
@@ -47,7 +47,6 @@ class RunHeader(NamedTuple):
     name: str = ""
     """Run id; empty before there is one."""
     rounds: int = 1
-    """Planned rounds."""
     done: int = 0
     """Rounds that ended before a resume."""
 
@@ -75,7 +74,6 @@ def _shorts(found: list[Sentence]) -> list[str]:
 
 
 def _fit_line(label: str, shorts: list[str]) -> str:
-    """Return a line with as many ``shorts`` as fit, and the number left out."""
     for left in range(len(shorts)):
         rest = [f"{left} more (--explain)"] if left else []
         line = f"{label}: {'; '.join((*shorts[: len(shorts) - left], *rest))}"

@@ -16,7 +16,7 @@ EVERYONE = PartyId("*")
 """Recipient of a message to all parties."""
 
 RESERVED = frozenset({SERVER, "all", "observer"})
-"""Names with a meaning in topics and access rules. No party may have one."""
+"""Names in topics and access rules. No party may have one."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 """Name of a party or run: safe in an MQTT topic, a file name and a terminal."""

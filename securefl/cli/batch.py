@@ -37,7 +37,7 @@ from securefl.lab.experiments import (
 from securefl.runtime import report, simulation
 
 _WORK: Final = ".work"
-"""Folder of finished and interrupted simulations in that of the results; git ignores it."""
+"""Folder of simulations in that of the results; git ignores it."""
 
 
 @dataclass(frozen=True, slots=True)

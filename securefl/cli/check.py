@@ -122,5 +122,4 @@ def check_record(
 
 
 def _why(asked: Asked, reason: object) -> str:
-    """Return a reason without this machine's data path."""
     return str(reason).replace(str(asked.data_dir), "DATA_DIR")

@@ -14,9 +14,7 @@ from securefl.methods import weighting
 from securefl.runtime import report
 
 SHOWN = 30
-"""Characters of a bad entry in a message."""
 _NOTHING = {"n/a", "na", "none", "null", "-", "?"}
-"""Spellings of a missing number."""
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 """Separators, or marks in large numbers, of files other than CSV with commas."""
 

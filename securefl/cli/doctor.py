@@ -117,7 +117,6 @@ def _broker() -> Iterator[Finding]:
 
 
 def _remote(url: transport.BrokerUrl) -> Finding:
-    """Test the access to a remote broker."""
 
     async def try_connection() -> str:
         name = transport.user_of(url) or "doctor"

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _LEAST = 12
-"""Fewest characters of a title or verdict on any terminal."""
 _SOME = 32
 """Characters of a verdict that precede a title's."""
 

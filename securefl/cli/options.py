@@ -162,7 +162,6 @@ OPTIONS: Final[dict[str, Any]] = {
     "transcript_bytes": TranscriptOption,
     "device": DeviceOption,
 }
-"""Options by the field that they set."""
 
 
 def command_line(given: Any) -> tuple[str, ...]:

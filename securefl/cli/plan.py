@@ -192,7 +192,6 @@ def _row(found: Plan, choose: int | None) -> int:
 
 
 def _picture(found: Plan, chosen: int) -> bytes | None:
-    """Return the plot; None without matplotlib."""
     try:
         return plots.draw_plan(found, chosen)
     except ConfigError:

@@ -18,7 +18,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
 """Base of all usage errors, which typer does not export."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
-"""Name of the exception raised after the help text, as typer recognises it."""
+"""Raised after the help text."""
 _MISSING: Final = "MissingParameter"
 _UNFIT: Final = {
     "int_parsing": "is not a whole number",

@@ -183,7 +183,6 @@ ModelArgument = Annotated[
 ]
 PartyOption = Annotated[str, typer.Option(help="The party's name.")]
 MOST_ARRAYS = 40
-"""Names that are printed."""
 
 
 @app.callback()

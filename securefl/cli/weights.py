@@ -33,9 +33,7 @@ from securefl.runtime import report
 from securefl.scenario import Scenario, Weighting
 
 ALPHA, ALPHA_STAR = 0.1, 0.5
-"""Default shares, unless the command or a run has others."""
 SHOWN = 20
-"""Most truncated parties that are listed."""
 POINTS = 12
 
 

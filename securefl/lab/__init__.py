@@ -1,1 +1,1 @@
-"""Experiments and analyses: papers' figures, audits, attacks on privacy, plans, measurements."""
+"""Papers' figures, audits, attacks on privacy, plans, measurements."""

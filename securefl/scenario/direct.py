@@ -166,7 +166,6 @@ def _entropy(seed: int | None) -> OsEntropy | InsecureSeededEntropy:
 
 @contextmanager
 def _name_part(part: Any) -> Iterator[None]:
-    """Name the part in errors about arguments."""
     try:
         yield
     except UsageError as error:

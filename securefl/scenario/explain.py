@@ -149,7 +149,6 @@ def _tag_field(node: inspect.Type) -> str | None:
 
 
 def _choices(node: inspect.Type) -> list[str]:
-    """Return the values of an enumerated or tagged type."""
     if isinstance(node, inspect.LiteralType):
         return [str(value) for value in node.values]
     if isinstance(node, inspect.UnionType):
@@ -161,7 +160,6 @@ def _choices(node: inspect.Type) -> list[str]:
 
 
 def _all_fields() -> Iterator[str]:
-    """Yield the dotted paths of all fields."""
 
     def walk(node: inspect.Type, prefix: str) -> Iterator[str]:
         if isinstance(node, inspect.StructType):

@@ -40,7 +40,6 @@ def apply_override(table: dict[str, Any], assignment: str) -> None:
 
 
 def _descend(node: Any, segment: str, fresh: Any, path: str) -> Any:
-    """Return the child ``segment`` of ``node``; create it if absent."""
     if isinstance(node, dict):
         return node.setdefault(segment, fresh)
     index = _index(node, segment, path)

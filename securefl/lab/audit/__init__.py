@@ -1,4 +1,4 @@
-"""Audits of recorded runs: pure functions on what a run left behind, and their report (docs/audit.md)."""
+"""Audits of recorded runs, and their reports (docs/audit.md)."""
 
 import lazy_loader
 

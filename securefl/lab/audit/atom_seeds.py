@@ -1,7 +1,6 @@
-"""Atoms of a recorded run: clusters and sums checked against those that its atom seed forms (ADR 0019).
+"""Atoms of a recorded run, formed again from the stated seed (ADR 0019).
 
-Atoms protect over all rounds only if every round uses the same ones and no process chose them. They are
-formed again from the stated seed; drawn clusters, survivor sets and opened sums are compared with them.
+Atoms protect over all rounds only if every round uses the same ones and no process chose them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -25,7 +24,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One vantage point's statements on one draw of clusters."""
+    """Statements of one vantage point on one draw of clusters."""
 
     vantage: PartyId
     round: int
@@ -36,11 +35,11 @@ class _Drawn:
 
 
 def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
-    """Yield findings of ``audit`` on a recorded run with atoms; none on others.
+    """Yield findings on the atoms of a run.
 
-    A breach: several atom seeds; a seed that no draw made, with the transcripts of all parties; clusters that
-    are not unions of two or more atoms; releases for a part of an atom. A warning: a survivor set that splits
-    an atom, without a release.
+    Breaches: several atom seeds; a seed that no draw made, by the transcripts of all parties; clusters other
+    than unions of two or more atoms; releases for a part of an atom. A warning: a survivor set that splits an
+    atom, without a release.
     """
     if recorded.scenario.clustering.atoms == 1 or recorded.simulated:
         return
@@ -85,7 +84,7 @@ def _drawn(recorded: Recorded) -> Iterator[_Drawn]:
 
 
 def _seeds(audit: str, drawn: Sequence[_Drawn], stated: Sequence[str]) -> Finding:
-    """Return the finding on a missing atom seed, or on several."""
+    """Return the finding on a missing atom seed or several ones."""
     first = {seed: next(one for one in drawn if one.atom_seed == seed) for seed in stated}
     without = {one.vantage for one in drawn if not one.atom_seed}
     what = f"{len(stated)} different atom seeds" if all(stated) else "clusters without an atom seed"
@@ -126,7 +125,7 @@ def _clusters(
     seen: set[tuple[int, object]] = set()
     for one in drawn:
         bad = [m for row in one.clusters for m in row if not _union(m, atoms, fewest)]
-        # Processes with the same draw give the same finding.
+        # One finding for all processes with the same draw.
         if not bad or (one.round, one.clusters) in seen or len(seen) >= _SHOWN:
             continue
         seen.add((one.round, one.clusters))
@@ -176,13 +175,12 @@ def _release_findings(recorded: Recorded, audit: str, atoms: Sequence[clustering
 
 
 def _union(members: Collection[PartyId], atoms: Sequence[clustering.Atom], fewest: int) -> bool:
-    """Return True if a cluster is a union of ``fewest`` or more whole atoms."""
+    """Return True if a cluster is a union of ``fewest`` or more atoms."""
     there = frozenset(members)
     return not _torn(there, atoms) and sum(there.issuperset(atom) for atom in atoms) >= fewest
 
 
 def _torn(members: Collection[PartyId], atoms: Sequence[clustering.Atom]) -> tuple[PartyId, ...]:
-    """Return the members that are present without all members of their atom."""
     there = frozenset(members)
     parts = (there.intersection(atom) for atom in atoms if not there.issuperset(atom))
     return tuple(sorted(party for part in parts for party in part))

@@ -1,7 +1,7 @@
-"""*budget*: epsilon recomputed from release events, beside the claimed one (docs/privacy.md).
+"""*budget*: claimed epsilon beside the one recomputed from releases (docs/privacy.md).
 
-A party releases an update in each round whose clusters contain it, even if no sum is opened: its masked
-input may have been sent. The accountant is that of the run; the counting is independent.
+A party releases an update in each round whose clusters contain it, even if no sum opens. Counting is
+independent; the accountant is that of the run.
 """
 
 from collections import defaultdict
@@ -18,12 +18,11 @@ from securefl.runtime import report
 
 AUDIT: Final = "budget"
 _TOLERANCE: Final = 1e-6
-"""Relative difference of epsilons that counts as rounding."""
 _SUMMARY: Final = finding.Evidence("summary.json", None, "privacy")
 
 
 def audit_budget(recorded: Recorded) -> finding.Chapter:
-    """Compare claimed releases and epsilon of each party with recomputed ones."""
+    """Compare claimed releases and epsilon with recomputed ones."""
     findings: list[finding.Finding] = []
     exhibits: tuple[Exhibit, ...] = ()
     claim: Mapping[str, Any] = recorded.summary.get("privacy") or {}
@@ -52,7 +51,7 @@ def audit_budget(recorded: Recorded) -> finding.Chapter:
 
 
 def releases_of(recorded: Recorded) -> Mapping[PartyId, int]:
-    """Return the number of updates that each party released: drawn or sent."""
+    """Return the number of updates that each party released, drawn or sent."""
     drawn: dict[PartyId, set[tuple[int, int]]] = defaultdict(set)
     works = clustering.works_of(recorded.scenario.clustering)
     if recorded.simulated:
@@ -115,7 +114,7 @@ def _counts(claim: Mapping[str, Any], releases: Mapping[PartyId, int]) -> Iterat
 
 
 def _unsaid(recorded: Recorded, claim: Mapping[str, Any]) -> Iterator[finding.Finding]:
-    """Yield a breach if the run omits parties that have no guarantee."""
+    """Yield a breach if the run omits parties without a guarantee."""
     if recorded.seed is None or "without_guarantee" not in claim:
         return
     unsaid = sorted(report.forgoing(recorded.scenario, recorded.seed).difference(claim["without_guarantee"]))
@@ -214,7 +213,7 @@ def _exhibits(
 
 
 def _length(recorded: Recorded) -> int | None:
-    """Return d, from any recorded vector; None without any."""
+    """Return d, from any recorded vector, or None."""
     for entry, _ in recorded.of(SERVER, "model_final"):
         params: Any = entry.fields["params"]
         return int(params["length"])

@@ -1,4 +1,4 @@
-"""Rounds reconstructed from signed messages: clusters, statements, and the quorums that signed them."""
+"""Rounds reconstructed from signed messages."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,37 +34,33 @@ SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal, messages.Endorse)
 
 @dataclass(frozen=True, slots=True)
 class SeenRound:
-    """State of one round that its signed messages determine."""
+    """State of one round, as its signed messages determine it."""
 
     round: int
     announced: tuple[KeptMessage[messages.ChainedAnnounce], ...] = ()
-    """Each version of its announcement once, of the last draw."""
+    """Each version of its announcement, of the last draw."""
     hellos: Mapping[PartyId, messages.Hello] = field(default_factory=dict)
     followed: Mapping[PartyId, bytes] = field(default_factory=dict)
-    """Last confirmed root that each party signed; a party without one is missing."""
+    """Last confirmed root, by party that signed one."""
     drawn: Draw | None = None
-    """Clusters, drawn again from the nonces."""
     binding: bytes = b""
-    """Digest to which the masks are bound."""
+    """Digest that masks are bound to."""
     certified: CertifiedRound | None = None
     signatures: int = 0
-    """Largest number of signatures of one statement."""
     freezes: tuple[KeptMessage[messages.BindingFreeze], ...] = ()
-    """Freeze messages that parties received."""
     lacking: str = ""
-    """Reason why no statement is certified."""
     twice: bool = False
     """True if quorums signed two statements: more than q parties collude."""
     wrong: tuple[finding.Finding, ...] = ()
 
     @property
     def model(self) -> bytes | None:
-        """Digest, signed by the parties, of the model that they trained on."""
+        """Digest of the model, as the parties signed it."""
         return next((hello.model_digest for hello in self.hellos.values()), None)
 
 
 def seen_rounds(plan: RunPlan, kept: KeptMessages) -> tuple[SeenRound, ...]:
-    """Return the rounds with an announcement in the transcripts, in order."""
+    """Return the announced rounds in order."""
     announced: dict[int, list[KeptMessage[messages.ChainedAnnounce]]] = defaultdict(list)
     for one in kept.of(messages.ChainedAnnounce):
         announced[one.place.round].append(one)
@@ -83,14 +79,14 @@ def _seen_round(
     some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     atom_seed: bytes,
 ) -> SeenRound:
-    # A void draw is followed by another one.
+    # Another draw follows a void one.
     last = max(one.place.attempt for one in some)
     versions = {one.digest: one for one in some if one.place.attempt == last}
     split: tuple[finding.Finding, ...] = ()
     if len(versions) > 1:
         said = f"The server sent {len(versions)} different announcements of round {round_}"
         split = (_split(said, some, versions),)
-    # A version that a quorum signed counts, whatever other parties received.
+    # A version that a quorum signed counts.
     tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
     best = next((one for one in tried if one.certified is not None), tried[0])
     return replace(best, announced=tuple(versions.values()), wrong=(*split, *best.wrong))
@@ -101,7 +97,7 @@ def _split(
     some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     versions: Mapping[str, KeptMessage[messages.ChainedAnnounce]],
 ) -> finding.Finding:
-    """Return the finding on several versions: a breach if the server signed two of them."""
+    """Return the finding on several versions: a breach if the server signed two."""
     signed = {one.digest for one in some if one.signed}
     if len(signed & versions.keys()) > 1:
         return _wrong(f"{said}.", tuple(versions.values()), SPLIT)
@@ -181,7 +177,7 @@ def _with_certificate(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> See
     signed, wrong = _signatures(plan, kept, seen.round)
     freezes = tuple(one for one in kept.of(messages.BindingFreeze) if one.place == kernel.Place(seen.round))
     rounds: dict[bytes, CertifiedRound] = {}
-    # Freezes of one round differ in receipts only.
+    # Freezes of a round differ in receipts only.
     versions = {(one.message.survivors, one.message.commitments): one.message for one in freezes}
     for freeze in versions.values():
         if seen.drawn is None:
@@ -258,7 +254,7 @@ def _signatures(
 def _relayed_messages(
     plan: RunPlan, place: kernel.Place, frames: Sequence[bytes], kind: type[SaidT]
 ) -> Iterator[tuple[PartyId, SaidT]]:
-    """Yield sender and message of the frames that the server relayed."""
+    """Yield sender and message of relayed frames."""
     known = set[PartyId]()
     for frame in frames:
         one = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
@@ -282,6 +278,6 @@ def _wrong(
     evidence: tuple[finding.Evidence, ...] = tuple(one.evidence for one in shown)
     if not shown or any(one.signed for one in shown):
         return finding.breach(AUDIT, claim, evidence=evidence, remedy=remedy)
-    # Only signatures accuse: the writer of a transcript may have invented the entry.
+    # Only signatures accuse: a transcript's writer may have invented the entry.
     claim = f"{claim} The server's signature is missing here, so that this may be forged."
     return finding.warning(AUDIT, claim, evidence=evidence, remedy=remedy)

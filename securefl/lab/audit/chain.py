@@ -1,7 +1,7 @@
 """*chain*: verification that each model follows from the certified sums of its round (ADR 0044).
 
-Any transcript has the signatures of certificates and confirmations. Proofs to a verifier are recomputed if
-its key is known. The audit's chapter and the page of ``securefl verify`` show one :class:`VerifiedRun`.
+Any transcript has the signatures of certificates and confirmations. Proofs are recomputed if the verifier's
+key is known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,41 +40,38 @@ class Known:
     """Inputs of a verification besides the transcripts."""
 
     first: F32 | None = field(default=None, repr=False)
-    """Model that scenario and seed give, f32 ``(k d,)``; None if it cannot be made here."""
+    """By scenario and seed, f32 ``(k d,)``; None if it cannot be made."""
     final: F32 | None = field(default=None, repr=False)
-    """Model file of the run, f32 ``(k d,)``; None if it is missing or cannot be read."""
+    """Model file, f32 ``(k d,)``; None if missing or unreadable."""
     doubt: str = ""
-    """Reason why ``first`` may differ from the first model of an honest run; empty if it cannot."""
+    """Reason why ``first`` may be wrong, or empty."""
     frozen: bytes | None = None
     """Digest of frozen parameters; empty without any, None if unknown."""
     unknown: str = ""
-    """Reason why models or frozen parameters are unknown."""
     roster: crypto.Roster | None = None
-    """Roster whose signatures count; None for the roster that transcripts name."""
+    """None for that of the transcripts."""
     identities: Mapping[PartyId, crypto.Identity] = field(default_factory=dict, repr=False)
-    """Private keys of parties, besides those derived from an insecure seed."""
+    """Private keys besides those of an insecure seed."""
     charges: Mapping[str, Charge] = field(default_factory=dict, repr=False)
-    """Evidence that processes kept, by file name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundLine:
-    """Row of the page for one round."""
+    """Row of a round."""
 
     round: int
     root: str
-    """Hex root of the result; empty without a result."""
     signatures: str
-    """Signatures of the certificate and the number required: ``12/8``."""
+    """Signatures / required: ``12/8``."""
     sums: str
-    """Confirmations of sums and the number required; surplus ones do not count."""
+    """Confirmations / required, without surplus ones."""
     step: str
     repeated: str
     verdict: links.LinkVerdict
     why: str
 
     def cells(self) -> tuple[str | int, ...]:
-        """Return the cells in the order of :data:`COLUMNS`; findings contain the reason."""
+        """Return the cells in the order of :data:`COLUMNS`."""
         return (
             self.round,
             self.root[:12] or "none",
@@ -88,24 +85,23 @@ class RoundLine:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """Results that the transcripts of a verified run prove."""
+    """Results that transcripts prove."""
 
     run: str
     transcripts: int
     lines: tuple[RoundLine, ...]
     findings: tuple[Finding, ...]
     digest: str
-    """Digest of the model in the run directory, hex; empty if unknown."""
     sentence: str
 
     proved: bool
     """True if everything was checked and holds."""
     refuted: bool
-    """True if a check failed. A run that is neither proved nor refuted lacks evidence."""
+    """True if a check failed. Evidence is missing if neither."""
 
     @property
     def exit_code(self) -> int:
-        """0 if everything holds, 1 if something does not, 2 if evidence is missing."""
+        """0 if all holds, 1 if something does not, 2 if evidence is missing."""
         if self.refuted:
             return EXIT_UNEXPECTED
         return EXIT_EXPECTED if self.proved else EXIT_REFUSED
@@ -114,12 +110,8 @@ class VerifiedRun:
 def verify_run(recorded: Recorded, known: Known) -> VerifiedRun:
     """Verify the chain of models of a run.
 
-    Args:
-        recorded: the run.
-        known: inputs besides the transcripts.
-
     Raises:
-        NothingKeptError: the run did not verify rounds or was simulated, or too little of it is here.
+        NothingKeptError: rounds were not verified, the run was simulated, or transcripts lack too much.
         ConfigError: a kept file is damaged, or a key differs from the roster's.
     """
     check_verifiable(recorded)
@@ -177,7 +169,7 @@ def check_verifiable(recorded: Recorded) -> None:
     """Refuse a run that cannot be verified.
 
     Raises:
-        NothingKeptError: the run's rounds were not verified, or it was simulated.
+        NothingKeptError: rounds were not verified, or the run was simulated.
     """
     if not recorded.scenario.secure_sum.verified:
         raise NothingKeptError(
@@ -192,10 +184,10 @@ def check_verifiable(recorded: Recorded) -> None:
 
 
 def audit_chain(recorded: Recorded, known: Known) -> Chapter:
-    """Return the chapter of an audit.
+    """Return the chapter on a run.
 
     Raises:
-        ConfigError: as :func:`verify_run`, for a damaged run.
+        ConfigError: as :func:`verify_run`.
     """
     try:
         run = verify_run(recorded, known)
@@ -244,12 +236,12 @@ def _lengths(recorded: Recorded) -> Iterator[int]:
 
 
 def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
-    """Refuse a directory whose configuration differs from the one that all parties signed.
+    """Refuse another configuration than the one that all parties signed.
 
-    Otherwise every comparison would fail and seem to be the server's fault.
+    Every comparison would fail and seem to be the server's fault.
 
     Raises:
-        ConfigError: scenario, roster, frozen parameters or rules differ from those of the run.
+        ConfigError: scenario, roster, frozen parameters or rules differ.
     """
     signed = set[bytes]()
     for announced in kept.of(messages.ChainedAnnounce):
@@ -257,7 +249,7 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
             try:
                 said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
             except PeerError:
-                continue  # the draw of its round does not hold
+                continue  # the draw is judged elsewhere
             if isinstance(said, messages.Hello):
                 signed.add(said.config_digest)
             if plan.config_digest() in signed or len(signed) > 1:
@@ -272,7 +264,6 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
 
 
 def _seeded_identities(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypto.Identity]:
-    """Return the parties' keys of a run whose secrets derive from its seed."""
     if not recorded.seeded or recorded.seed is None:
         return {}
     made, roster = crypto.make_identities(
@@ -284,7 +275,7 @@ def _seeded_identities(recorded: Recorded, plan: RunPlan) -> dict[PartyId, crypt
 
 
 def _check_keys(plan: RunPlan, identities: Mapping[PartyId, crypto.Identity]) -> None:
-    """Refuse a wrong key: it decrypts no proof, so that the server would seem to have lied."""
+    """Refuse a wrong key: it decrypts no proof, which would seem to be the server's fault."""
     for name, identity in identities.items():
         if plan.roster.parties.get(name) != identity.public:
             raise ConfigError(
@@ -333,7 +324,7 @@ def _chain_breaks(chain: links.ModelChain) -> Iterator[Finding]:
 
 
 def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
-    """Return True if the chain begins with another model than the one that was made here."""
+    """Return True if the chain begins with another model than was made here."""
     if known.first is None or chain.first is None or chain.first.claim.round >= 0:
         return False
     expected = first_link(plan, known.first)
@@ -341,7 +332,7 @@ def _begins_otherwise(plan: RunPlan, chain: links.ModelChain, known: Known) -> b
 
 
 def _is_doubtful(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
-    """Return True if the chain begins otherwise, but the model made here may be the wrong one."""
+    """Return True if the chain begins otherwise, but the model made here may be wrong."""
     whole = known.first is None or known.first.size == plan.total_parameters
     return _begins_otherwise(plan, chain, known) and (bool(known.doubt) or not whole)
 
@@ -349,7 +340,6 @@ def _is_doubtful(plan: RunPlan, chain: links.ModelChain, known: Known) -> bool:
 def _ends(
     recorded: Recorded, plan: RunPlan, chain: links.ModelChain, known: Known, *, open_: bool
 ) -> Iterator[Finding]:
-    """Yield findings about the first and the last model of the chain."""
     if _begins_otherwise(plan, chain, known):
         claim = "The chain does not start with the model that scenario and seed give"
         if _is_doubtful(plan, chain, known):
@@ -360,7 +350,7 @@ def _ends(
             yield breach(AUDIT, f"{claim}.", remedy="do not use the model: the run started from another one")
     if known.final is None or chain.last is None:
         return
-    # The chain's digest covers the model and the announced values, which no file contains.
+    # The chain's digest covers the model and the announced values, which no file has.
     announced = values_of(recorded).values() or [NO_VALUES]
     if any(model_digest(known.final, values) == chain.last.claim.model for values in announced):
         return

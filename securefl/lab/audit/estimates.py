@@ -1,9 +1,8 @@
 """Least squares estimates of updates from opened sums, compared with the truth.
 
-The server models every update as mu plus an unknown, and solves A (X - mu) = S - A mu with the least
-norm. The prior mu is the coordinate-wise median of the sums' means, which one attacker does not move. For
-updates that differ from mu independently and equally, the error of party i is sqrt(1 - P_ii) of the prior's,
-mu itself; P_ii is its leverage (privacy-notes, section 2).
+The server solves A (X - mu) = S - A mu with the least norm. The prior mu is the coordinate-wise median of the
+sums' means, which one attacker does not move. For updates that differ from mu independently and equally, the
+error of party i is sqrt(1 - P_ii) of the prior's; P_ii is its leverage (privacy-notes, section 2).
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from securefl.methods import encoding
 from securefl.runtime import transcript
 
 SumKey = tuple[int, int, tuple[PartyId, ...]]
-"""Reclustering, cluster and survivors, ascending."""
+"""Reclustering, cluster and ascending survivors."""
 _RANK_TOLERANCE = 1e-9
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _ROUNDING = 1e-11
@@ -31,39 +30,38 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Linear system of one update version: its sums and the updates in them."""
+    """Linear system of one update version."""
 
     parties: tuple[PartyId, ...]
-    """Columns: parties in a sum that do not collude."""
+    """Columns: honest parties in a sum."""
     rows: F64
     """A, (openings, parties)."""
     reclusterings: tuple[int, ...]
-    """Reclustering of each row."""
     sums: F64
     """S, (openings, coordinates), in steps, without colluders' updates."""
     updates: F64
     """X, (parties, coordinates), in steps: the truth."""
     unsaid: int = 0
-    """Number of sums computed from the truth: members released shares, but the server reports no opening."""
+    """Sums taken from the truth: shares were released, but the server reports no opening."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """Errors of the estimates, by party of the system."""
+    """Errors of the estimates by party."""
 
     error: F64
-    """Norm of the estimate's error over that of the prior's; 0 if the prior is exact."""
+    """Norm of the error over that of the prior's; 0 if the prior is exact."""
     predicted: F64
     """sqrt(1 - leverage)."""
     recovered: tuple[bool, ...]
-    """True if every coordinate is right to less than half a step."""
+    """True if every coordinate is right to half a step."""
 
 
 def system_of(recorded: Recorded, truth: GroundTruth, one: Exposed) -> System | None:
-    """Return the equations of one update version; None if no sum was opened or updates are missing.
+    """Return the system of one update version; None if no sum was opened or updates are missing.
 
-    A sum that the server opened without a report equals the sum of the survivors' encoded updates. With
-    dropout-exact noise it does not, and such sums are left out.
+    An unreported opening is computed from the survivors' encoded updates. With dropout-exact noise this
+    differs, so it is left out.
     """
     version = one.opened.version
     whole = recorded.scenario.privacy.placement != "dropout-exact"
@@ -112,9 +110,9 @@ def estimate(system: System, below: int | None = None) -> Estimated:
 
 
 def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
-    """Estimate ``updates`` (n, d) from ``sums`` (m, d) over ``rows`` (m, n), and judge the estimates.
+    """Estimate ``updates`` (n, d) from ``sums`` (m, d) over ``rows`` (m, n), and measure the errors.
 
-    ``ridge`` is the variance of what sums hold besides the updates, over that of the updates.
+    ``ridge`` is the variance of other terms in the sums over that of the updates.
     """
     left, singular, right = np.linalg.svd(rows, full_matrices=False)
     large = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
@@ -124,7 +122,7 @@ def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
     prior = np.median(sums / np.maximum(sizes, 1.0), axis=0)
     found = prior + inverse @ (sums - sizes * prior)
     missed = np.abs(found - updates)
-    # An error below half a step vanishes by rounding.
+    # Rounding removes an error below half a step.
     limit = 0.5 + _ROUNDING * float(np.abs(sums).max(initial=0.0)) * len(rows)
     recovered = (missed.max(axis=1, initial=0.0) < limit).tolist()
     before = np.linalg.norm(prior - updates, axis=1)
@@ -136,8 +134,8 @@ def solve(rows: F64, sums: F64, updates: F64, ridge: float = 0.0) -> Estimated:
 def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated]:
     """Estimate each party's mean update from the first 1, 2, ... versions, as if it never changed.
 
-    Varying participation reveals the common part of updates (So et al. 2021, arXiv 2106.03328). Changes from
-    round to round act as noise. The best of several ridges is chosen with the truth, which an attacker lacks.
+    Varying participation reveals the common part of updates (So et al. 2021, arXiv 2106.03328); changes act
+    as noise. The best ridge is chosen with the truth, which an attacker lacks.
     """
     everybody = tuple(p for p in recorded.parties if any(p in s.parties for s in systems))
     found = []
@@ -160,9 +158,9 @@ def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated
 
 
 def places_of_sums(recorded: Recorded, length: int) -> I64:
-    """Return the coordinates of updates, whose length is given, that all sums of them have.
+    """Return the coordinates of updates of ``length`` that all sums have.
 
-    A sum with metric words is longer than an update. All coordinates if no sum was opened.
+    A sum with metric words is longer. Without sums, return the sampled ones.
     """
     records = [record for record in sampled.sum_records(recorded) if record["length"] >= length]
     if not records:
@@ -171,7 +169,7 @@ def places_of_sums(recorded: Recorded, length: int) -> I64:
 
 
 def rings_of(recorded: Recorded, one: Exposed, places: I64) -> dict[SumKey, Ring]:
-    """Return the sums of one update version that the server opened, at these coordinates, by key."""
+    """Return the opened sums of one update version at these coordinates."""
     opened = _rings(recorded, one.opened.version.round)
     return {key: _ring(recorded, record, places) for key, record in opened.items()}
 
@@ -182,7 +180,6 @@ def _ring(recorded: Recorded, record: sampled.VectorRecord, places: I64) -> Ring
 
 
 def _rings(recorded: Recorded, round_: int) -> dict[SumKey, sampled.VectorRecord]:
-    """Return the records of the opened sums of a round."""
     found = {}
     for entry, _ in recorded.of(SERVER, "sum_opened"):
         if entry.fields["round"] == round_:

@@ -1,7 +1,4 @@
-"""Tables and plots of an audit as values; :mod:`securefl.lab.audit.page` and its neighbours draw them.
-
-Exhibits contain no secrets, except reconstructions, which are shown in lab mode only.
-"""
+"""Tables and plots of an audit as values. Only reconstructions, in lab mode, contain secrets."""
 
 from dataclasses import dataclass
 
@@ -12,7 +9,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of figures. Floats are written with four digits, None as a dash."""
+    """Rows of cells. Floats are written with four digits, None as a dash."""
 
     title: str
     columns: tuple[str, ...]
@@ -29,15 +26,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Points of one curve, in the order of the line."""
+    """Points of one curve, in order."""
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     predicted: bool = False
-    """True if predicted by theory or simulation: drawn as a broken line."""
+    """True if theory or simulation predicted it: a broken line."""
     dots: bool = False
-    """True for points without a line."""
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -48,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlot:
-    """Curves over common axes. Points that a logarithmic axis cannot show are left out."""
+    """Curves over common axes. Logarithmic axes omit values <= 0."""
 
     title: str
     x_name: str
@@ -60,12 +56,12 @@ class AuditPlot:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     diagonal: bool = False
-    """True to draw the line x = y, as for a ROC."""
+    """True to draw x = y, as for a ROC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditHeatMap:
-    """Values by row and column in colours, from ``low`` to ``high``; None is a gap."""
+    """Values as colours from ``low`` to ``high``; None is a gap."""
 
     title: str
     row_name: str
@@ -87,7 +83,7 @@ class AuditHeatMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Grey values 0 to 255 by row and column, with a caption."""
+    """Grey values 0 to 255 with a caption."""
 
     caption: str
     pixels: tuple[tuple[int, ...], ...]
@@ -95,7 +91,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictures:
-    """Small pictures side by side, such as originals above their reconstructions."""
+    """Rows of small pictures, such as originals above reconstructions."""
 
     title: str
     rows: tuple[tuple[Picture, ...], ...]

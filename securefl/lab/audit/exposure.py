@@ -1,8 +1,8 @@
-"""*exposure*: parties exposed by opened sums, to the server alone and with colluders (docs/leakage.md).
+"""*exposure*: parties that opened sums expose to the server, alone and with colluders (docs/leakage.md).
 
-The ledger is computed anew from the survivors for whom shares were released, by update version. Integer
-combinations of sums prove exposure, witnesses prove protection; both are checked. Sums of rounds with the
-same model count as sums of the same updates (docs/adr/0043).
+The ledger of each update version is computed from released shares. Integer combinations of sums prove
+exposure, witnesses protection; both are checked. Sums of rounds with the same model count as sums of the same
+updates (docs/adr/0043).
 """
 
 from collections import defaultdict
@@ -32,10 +32,7 @@ def repeated_models(
 ) -> Iterator[finding.Finding]:
     """Yield a finding for each model on which sums of several rounds were opened.
 
-    Args:
-        recorded: the run; the server's transcript states the model of each round.
-        versions: update versions with opened sums.
-        audit: name of the audit of the findings.
+    The server's transcript states the model of each round.
     """
     rounds: dict[str, list[int]] = defaultdict(list)
     for entry, _ in recorded.of(SERVER, "round_started"):
@@ -83,7 +80,6 @@ _REMEDY: Final = (
 )
 _NOISY: Final = " These updates contain their noise, and the privacy guarantee assumes that they are known."
 _SHOWN: Final = 6
-"""Sums of a combination that are listed as evidence."""
 
 
 def audit_exposure(recorded: Recorded, versions: Sequence[Exposed]) -> finding.Chapter:
@@ -174,7 +170,7 @@ def _pooled_finding(recorded: Recorded, versions: Sequence[Exposed]) -> finding.
 def _supports(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Finding]:
     known = [(len(one.support.parties), one, one.support) for one in versions if one.support is not None]
     if hides_groups(recorded.scenario.groups):
-        # For slots the number of members with an update counts: slotted().
+        # For slots, members with an update count: slots_of().
         return []
     if not known:
         several = any(len(one.ledger.parties) > SEARCHED for one in versions)
@@ -264,7 +260,7 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Fin
 
 
 def _combination(one: Exposed, proofs: Mapping[PartyId, leakage.Combination]) -> tuple[finding.Evidence, ...]:
-    """Return the sums of the shortest combination that gives a party's update."""
+    """Return the sums of the shortest combination that equals a party's update."""
     party, proof = min(proofs.items(), key=lambda item: (sum(map(bool, item[1].factors)), item[0]))
     used = [(k, factor) for k, factor in enumerate(proof.factors) if factor]
     shown = tuple(

@@ -10,13 +10,12 @@ from securefl.runtime import report
 
 _ROWS = 100
 _COLUMNS = 60
-"""Largest number of readable columns of a heat map."""
 
 
 def exhibits(
     recorded: Recorded, versions: Sequence[openings.Exposed], theory: Expectation | None
 ) -> tuple[Exhibit, ...]:
-    """Return exposed parties by R, leverages, and a table of all update versions."""
+    """Return exposed parties by R, leverages, and all update versions."""
     shown: list[Exhibit] = []
     if theory is not None:
         shown.append(_against_r(recorded, versions, theory))

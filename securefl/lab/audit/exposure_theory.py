@@ -1,4 +1,4 @@
-"""Expected exposure by random reclusterings of a scenario's size: bounds, estimates, and simulated draws."""
+"""Expected exposure by random reclusterings: bounds, estimates, simulated draws."""
 
 import hashlib
 from collections.abc import Collection
@@ -20,51 +20,44 @@ from securefl.methods.clustering import (
 from securefl.scenario import Scenario
 
 _ROWS = 4_000
-"""Largest total number of simulated sums, at up to a millisecond each."""
+"""Most simulated sums, at up to a millisecond each."""
 _DRAWS = 5
 _MOST = 40
-"""Largest number of simulated reclusterings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """Expected exposure of one update by random reclusterings without dropouts."""
+    """Expected exposure of one update without dropouts."""
 
     participants: int
     atoms: int
-    """Number of atoms; equal to ``participants`` without atoms."""
+    """``participants`` without atoms."""
     clusters: int
-    """Clusters C of each reclustering."""
     share_bound: int
-    """Lower bound ceil(n / c), n counted in atoms (SHARE, section on privacy)."""
+    """Lower bound ceil(n / c), n in atoms (SHARE, section on privacy)."""
     estimate: int
     """R* = ceil((N - 1) / (C - 1)), N in atoms: usually determines every atom's sum."""
     most: int
-    """Number of simulated reclusterings."""
     alone: tuple[float, ...]
-    """By R from 1 to ``most``: parties exposed to the server alone, mean of the draws."""
+    """Parties exposed to the server alone by R = 1 to ``most``, mean of the draws."""
     pooled: tuple[float, ...]
     """The same with ``colluders`` random colluders, who are not counted."""
     determined: tuple[float, ...]
-    """By R: atoms whose sum the server alone can compute; without atoms equal to ``alone``."""
+    """Atoms whose sum the server alone can compute, by R; ``alone`` without atoms."""
     colluders: int
     draws: int
 
     @property
     def measured(self) -> int | None:
-        """Smallest R at which every draw reveals each atom's sum to the server alone."""
+        """Smallest R at which every draw determines all atoms' sums; None if none does."""
         return next((r for r, mean in enumerate(self.determined, start=1) if mean == self.atoms), None)
 
 
 def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation | None:
     """Simulate draws of the scenario's size.
 
-    Args:
-        recorded: run with the scenario and the assumed colluders.
-        colluders: number of colluders; default: that of the assumed ones or, without any, 2.
-
-    Returns:
-        None with a single cluster, too many parties for a simulation, or task groups, which do not recluster.
+    ``colluders`` defaults to the number of assumed ones or, without any, 2. Return None for a single cluster,
+    fixed clusters, too many parties, or task groups, which do not recluster.
     """
     scenario = recorded.scenario
     count, size = participants_of(scenario), scenario.clustering.size
@@ -82,7 +75,7 @@ def expectation(recorded: Recorded, colluders: int | None = None) -> Expectation
     for draw in range(draws):
         seed = hashlib.sha256(f"securefl/1/audit draw {recorded.run} {draw}".encode()).digest()
         drawn = _drawn(scenario, seed, attacks.party_names(count), most)
-        # The draw is random, so that the first parties are a random sample.
+        # Random: the draw shuffles the participants.
         others = drawn.participants[pooled:]
         curves = [(alone, drawn.participants), (together, others)]
         if drawn.atoms:
@@ -121,9 +114,9 @@ def _drawn(scenario: Scenario, seed: bytes, names: tuple[PartyId, ...], recluste
 
 
 def _exposed_counts(drawn: Assignment, of: Collection[PartyId], prime: int) -> list[int]:
-    """Return the number of exposed parties of ``of`` after each reclustering, if other updates are known.
+    """Return how many parties of ``of`` are exposed after each reclustering, if other updates are known.
 
-    Members of an atom have equal columns: with one member of each, the count is of determined atom sums.
+    With one member of each atom, this counts determined sums of atoms.
     """
     ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), of, prime)
     exposed = []

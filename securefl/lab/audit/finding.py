@@ -1,4 +1,4 @@
-"""Findings of an audit (severity, claim, evidence, remedy), and the chapter that they make up."""
+"""Findings of an audit and their chapter."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ from securefl.lab.audit.exhibits import Exhibit
 
 
 class Severity(IntEnum):
-    """Severity of a finding, in ascending order."""
+    """Severity of a finding, ascending."""
 
     HOLDS = 0
     """The claim was checked and holds."""
     NOTE = 1
-    """Nothing is wrong, but, for instance, something could not be checked."""
+    """Nothing is wrong, but something could not be checked, for instance."""
     WARNING = 2
-    """Nothing forbidden was learned or broken, but the margin is small."""
+    """Nothing forbidden happened, but the margin is small."""
     BREACH = 3
     """Something forbidden was learned, a rule was broken, or a claimed number is wrong."""
 
     @property
     def label(self) -> str:
-        """``holds``, ``note``, ``warning`` or ``breach``."""
+        """Name in lower case."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Place in the transcripts that supports a finding."""
+    """Place that supports a finding."""
 
     source: str
-    """Vantage point of the transcript (``server``, a party), or another file of the run directory."""
+    """``server``, a party, or another file of the run directory."""
     entry: int | None
-    """``n`` of the transcript's entry; None for a file without numbered entries."""
+    """``n`` of the entry; None for another file."""
     text: str = ""
-    """Short description of the entry."""
 
     def with_text(self, text: str) -> Evidence:
-        """Return the same place with another text."""
+        """Return the place with another text."""
         return replace(self, text=text)
 
     def __str__(self) -> str:
@@ -55,17 +54,16 @@ class Finding:
 
     severity: Severity
     audit: str
-    """Name of the audit: ``exposure``, ``views``, and so on."""
     claim: str
-    """Self-contained statement with its numbers: consequence first, then cause."""
+    """Statement with its numbers: consequence, then cause."""
     _: KW_ONLY
     evidence: tuple[Evidence, ...] = ()
     remedy: str = ""
-    """Advice; may be empty if nothing is wrong."""
+    """May be empty if nothing is wrong."""
     parties: tuple[PartyId, ...] = ()
-    """Parties concerned; empty for all or no particular one."""
+    """Empty for all or no particular ones."""
     error_rate: float | None = None
-    """Upper bound on the probability of this or a worse finding in an honest run; None if not statistical."""
+    """Bound on the probability of this or a worse finding in an honest run."""
 
 
 holds = partial(Finding, Severity.HOLDS)
@@ -81,13 +79,11 @@ def worst(findings: Iterable[Finding]) -> Severity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """Findings and exhibits of one audit, in the order in which they are shown."""
+    """Findings and exhibits of one audit, in order."""
 
     audit: str
-    """Name of the audit, equal in all of its findings."""
     title: str
-    """Title, such as ``Budget: epsilon recomputed``."""
     method: str
-    """Method in two or three sentences, for readers who do not know the audit."""
+    """For newcomers, in two or three sentences."""
     findings: tuple[Finding, ...]
     exhibits: tuple[Exhibit, ...] = ()

@@ -1,4 +1,4 @@
-"""Inputs of a verification besides transcripts: first and final model, roster, keys of parties."""
+"""Inputs of a verification besides transcripts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,18 +18,18 @@ def known_of(
     roster: Path | None = None,
     keys: Sequence[Path] = (),
 ) -> Known:
-    """Load the inputs of a verification.
+    """Load models, roster, keys and evidence for a verification.
 
     Args:
         recorded: the run.
         path: its directory.
-        data_dir: folder of data sets, which determine the size of the model.
-        roster: file of the roster that counts; None for the one that transcripts name.
+        data_dir: folder of data sets, which determine the model's size.
+        roster: file; None for the roster of the transcripts.
         keys: private keys of parties whose proofs are recomputed.
 
     Raises:
-        ConfigError: a bad roster or key, a damaged model file or charge, or the file of the first model is
-            neither in the directory nor where the scenario has it.
+        ConfigError: a bad roster or key, a damaged model or evidence file, or the first model's file is
+            neither in the directory nor in its place.
     """
     own = None if roster is None else crypto.read_roster(roster)
     identities = {one.name: one for one in map(crypto.read_identity, keys)}
@@ -60,7 +60,7 @@ def known_of(
 
 
 def _doubt(recorded: Recorded, file: Path | None) -> str:
-    """Return the reason why a first model made here may be wrong; empty if it cannot be."""
+    """Return why a first model made here may be wrong; empty if it cannot be."""
     if file is not None:
         model = recorded.scenario.model
         return (

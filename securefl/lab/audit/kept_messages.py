@@ -22,7 +22,7 @@ MessageT = TypeVar("MessageT", bound=AnyMessage)
 
 
 class NothingKeptError(ConfigError):
-    """The available files of a run, though undamaged, contain nothing to verify."""
+    """Undamaged files of a run with nothing to verify."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,44 +31,40 @@ class KeptMessage(Generic[MessageT]):
 
     sender: PartyId
     by: PartyId
-    """Process whose transcript has it."""
     place: kernel.Place
     message: MessageT = field(repr=False)
     digest: str
-    """SHA-256 of the message, hex: equal for all who received the same."""
+    """SHA-256 in hex."""
     signed: bool
-    """True if its signature was kept and is valid; False for messages that came in parts."""
+    """True if a valid signature was kept; False for messages in parts."""
     evidence: finding.Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class KeptMessages:
-    """All kept messages of a run, and findings on invalid ones."""
+    """All kept messages of a run."""
 
     roster: crypto.Roster
     messages: tuple[KeptMessage[AnyMessage], ...]
     claims: tuple[tuple[RoundClaim, finding.Evidence], ...]
-    """Results in proofs, as recorded by their receivers."""
+    """Results in proofs, as their receivers recorded them."""
     forged: tuple[finding.Finding, ...]
-    """Entries whose signature or content does not hold."""
 
     def of(self, kind: type[MessageT], by: PartyId | None = None) -> Iterator[KeptMessage[MessageT]]:
-        """Yield the messages of one kind, of all transcripts or of one."""
+        """Yield the messages of one kind, of all transcripts or one."""
         for one in self.messages:
             if isinstance(one.message, kind) and by in {None, one.by}:
                 yield one  # type: ignore[misc]
 
 
 def read_kept(recorded: Recorded, roster: crypto.Roster | None = None) -> KeptMessages:
-    """Read the messages that the processes of a verified run kept.
+    """Read the kept messages of a verified run.
 
-    Args:
-        recorded: the run.
-        roster: roster whose signatures count; None for the one that transcripts name.
+    ``roster`` has the signatures that count; None for that of the transcripts.
 
     Raises:
         NothingKeptError: the transcripts contain none.
-        ConfigError: a file is missing or was altered, or there are several rosters.
+        ConfigError: a file is missing or altered, or there are several rosters.
     """
     names = {
         str(transcript.header["roster"])
@@ -130,7 +126,7 @@ def _read_message(
 def _check_claim_signed(
     recorded: Recorded, roster: crypto.Roster, by: PartyId, place: kernel.Place, message: ChainedAnnounce
 ) -> None:
-    """Check the signature over result and confirmations of an announcement that came in parts.
+    """Check the signature over the result of an announcement that came in parts.
 
     Raises:
         PeerError: no model makes the signature valid.
@@ -180,10 +176,10 @@ def _forgery_finding(entry: Entry, evidence: finding.Evidence, reason: str) -> f
 
 
 def charges_in(run: Path) -> dict[str, Charge]:
-    """Return the evidence files of a run directory, by name.
+    """Return the evidence in a run directory, by file name.
 
     Raises:
-        ConfigError: a file cannot be read, or is not an evidence file.
+        ConfigError: a file is unreadable or not an evidence file.
     """
     try:
         paths = sorted((run / report.EVIDENCE).glob("*.charge"))
@@ -197,12 +193,9 @@ def charges_in(run: Path) -> dict[str, Charge]:
 def convictions(
     plan: RunPlan, charges: Mapping[str, Charge], first: ChainLink | None
 ) -> Iterator[finding.Finding]:
-    """Yield a finding for each evidence file: a breach if it convicts the server, a warning for a party.
+    """Yield a finding for each evidence file: a breach for the server, a warning for a party.
 
-    Args:
-        plan: the run's plan.
-        charges: evidence by file name.
-        first: first link of the chain of models; None if unknown.
+    ``first`` is the chain's first link, if known.
     """
     for name, charge in charges.items():
         where = (finding.Evidence(name, None),)

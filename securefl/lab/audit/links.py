@@ -1,4 +1,4 @@
-"""Chain of models: the server's result of each round and its confirmations (ADR 0044)."""
+"""Chain of models: results of rounds and their confirmations (ADR 0044)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from securefl.protocol.round import (
 from securefl.runtime import report
 
 Given = Mapping[kernel.Place, frozenset[PartyId]]
-"""Confirming parties of one root, by the place of a sum, or of the round for its step."""
+"""Confirming parties by the place of a sum, or of a round for its step."""
 _TWO_RESULTS: Final = "do not use the model: more parties collude with the server than the scenario tolerates"
 
 
@@ -44,9 +44,9 @@ class LinkVerdict(StrEnum):
     VOID = "void"
     """It did not change the model."""
     WRONG = "wrong"
-    """A check of it failed."""
+    """A check failed."""
     OPEN = "not checked"
-    """These transcripts have too little of it."""
+    """The transcripts have too little of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,20 @@ class Claimed:
 
     link: ChainLink
     announced: tuple[messages.ChainedAnnounce, ...] = ()
-    """Announcements that carry it."""
     signed: bool = False
-    """True if the server's signature was kept; otherwise only its receiver states it."""
+    """True if the server's signature was kept."""
     evidence: tuple[finding.Evidence, ...] = ()
     given: Given = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRound:
-    """One round of the chain."""
+    """Round of the chain."""
 
     round: int
     seen: SeenRound | None
     before: ChainLink | None
-    """Link that it starts from; None if unknown."""
+    """Link that it starts from, if known."""
     claimed: Claimed | None
     verdict: LinkVerdict
     why: str = ""
@@ -82,31 +81,24 @@ class CheckedRound:
 
 @dataclass(frozen=True, slots=True)
 class ModelChain:
-    """First link and rounds of a chain, with findings on its errors."""
+    """First link and rounds of a chain."""
 
     first: ChainLink | None
     rounds: tuple[CheckedRound, ...]
     claims: Mapping[int, tuple[Claimed, ...]]
-    """All stated results by round, including those of void rounds."""
+    """All stated results by round, also of void rounds."""
     wrong: tuple[finding.Finding, ...]
 
     @property
     def last(self) -> ChainLink | None:
-        """The link of the run's model."""
+        """Link of the run's model."""
         return next((one.link for one in reversed(self.rounds) if one.link is not None), self.first)
 
 
 def follow_chain(
     recorded: Recorded, plan: RunPlan, kept: KeptMessages, seen: Sequence[SeenRound]
 ) -> ModelChain:
-    """Check the chain link by link.
-
-    Args:
-        recorded: the run.
-        plan: its plan.
-        kept: its messages.
-        seen: its rounds.
-    """
+    """Check the chain link by link."""
     claims, wrong = _claims(plan, kept)
     end = plan.scenario.stop.rounds
     wrong += _beyond(end, claims, seen)
@@ -115,7 +107,7 @@ def follow_chain(
         for entry, _ in recorded.of(SERVER, "claim_refused")
     }
     by_round = {one.round: one for one in seen}
-    # A late joiner knows no link before that of its first announcement.
+    # A late joiner knows no link before its first announcement's.
     begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
@@ -145,7 +137,7 @@ def follow_chain(
 def _beyond(
     end: int, claims: Mapping[int, tuple[Claimed, ...]], seen: Sequence[SeenRound]
 ) -> Iterator[finding.Finding]:
-    """Yield breaches for messages that the server signed for rounds beyond the run's last one."""
+    """Yield breaches for messages signed for rounds beyond the last one."""
     signed = {
         round_: claimed.evidence
         for round_, some in claims.items()
@@ -165,13 +157,13 @@ def _beyond(
 
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
-    """Return a reason if a later round starts from a link before this round; else nothing."""
+    """Return a reason if a later round starts from a link before this round, else ""."""
     later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
     return "a later round starts from the same model" if any(link < number for link in later) else ""
 
 
 def _missing_claim_reason(recorded: Recorded, seen: SeenRound | None, claimed: Claimed | None) -> str:
-    """Return why a round has no result, if the server's transcript is here; else nothing."""
+    """Return why a round has no result if the server's transcript is here, else ""."""
     if claimed is not None or not recorded.has_server:
         return ""
     return "it was not announced" if seen is None else seen.lacking or "the server stated no result"
@@ -180,9 +172,9 @@ def _missing_claim_reason(recorded: Recorded, seen: SeenRound | None, claimed: C
 def attest_counts(
     plan: RunPlan, certified: CertifiedRound | None, claimed: Claimed | None
 ) -> tuple[str, str]:
-    """Return confirmations of sums and of the step, as ``given/needed``; surplus ones do not count.
+    """Return confirmations of sums and of the step, as ``given/needed``.
 
-    A sum that the server states as lost needs none.
+    Surplus ones do not count, and lost sums need none.
     """
     if certified is None:
         return "?", "?"
@@ -248,7 +240,7 @@ def _two_claims(round_: int, some: Sequence[Claimed]) -> finding.Finding:
 
 
 def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], list[finding.Finding]]:
-    """Return confirming parties by root, and findings on parties that confirm two roots of a round."""
+    """Return confirming parties by root, and breaches of parties that confirm two roots of a round."""
     given: dict[bytes, dict[kernel.Place, set[PartyId]]] = defaultdict(lambda: defaultdict(set))
     roots: dict[tuple[int, PartyId], set[bytes]] = defaultdict(set)
 
@@ -400,7 +392,7 @@ def _confirmation_findings(recorded: Recorded, chain: ModelChain) -> Iterator[fi
     for entry, evidence in recorded.of(SERVER, "claim_confirmed"):
         round_ = int(str(entry.fields["round"]))
         if chain.first is not None and round_ <= chain.first.claim.round:
-            # It precedes all announcements here: these parties joined later, or older rounds were deleted.
+            # Before all announcements here: late parties, or deleted rounds.
             continue
         one = by_round.get(round_)
         link = None if one is None else one.link

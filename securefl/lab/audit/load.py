@@ -1,4 +1,4 @@
-"""Loading and checking a run directory as :class:`securefl.lab.audit.recorded.Recorded`."""
+"""Loading and checking of a run directory."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -23,15 +23,15 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
     """Read a run directory.
 
     Args:
-        path: folder of ``securefl run --out`` or ``securefl simulate --out``; for a deployment the server's,
-            with the parties' transcripts copied into it.
-        colluders: names of parties that are assumed to collude with the server.
-        roster: file that names the parties; None for the names in transcripts or, without any, a launcher's.
+        path: folder of ``securefl run --out`` or ``securefl simulate --out``; in a deployment the server's,
+            with the parties' transcripts.
+        colluders: parties assumed to collude with the server.
+        roster: file that names the parties; None for the transcripts' names or, without any, a launcher's.
 
     Raises:
-        ConfigError: no run; a broken hash chain or invalid entry (with file and entry); a transcript whose
-            end differs from the summary; transcripts or a summary of different runs; an unknown colluder, or
-            no honest party. Transcripts that break off or are empty, as after a kill, are accepted.
+        ConfigError: no run, a broken hash chain, an invalid entry, a transcript whose end differs from the
+            summary, files of different runs, an unknown colluder, or no honest party. Transcripts that break
+            off or are empty, as after a kill, are accepted.
     """
     directory = report.RunDirectory.open(path)
     scenario = directory.read_scenario()
@@ -72,7 +72,6 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
 def _parties(
     scenario: Scenario, transcripts: Mapping[str, Transcript], roster: Path | None
 ) -> tuple[PartyId, ...]:
-    """Return the names of all parties, ascending."""
     stated: dict[tuple[str, ...], str] = {}
     for name, transcript in sorted(transcripts.items()):
         told = transcript.header.get("parties")
@@ -102,10 +101,10 @@ def _parties(
 
 
 def load_truth(path: Path, recorded: Recorded) -> GroundTruth:
-    """Return the ground truth that a run with ``--lab`` kept.
+    """Return the ground truth of a run with ``--lab``.
 
     Raises:
-        ConfigError: the run kept none, or it is missing.
+        ConfigError: there is none.
     """
     kept = any(t.header.get("lab") is True for ts in recorded.transcripts.values() for t in ts)
     folder = report.RunDirectory.open(path).lab
@@ -132,7 +131,7 @@ def _colluders(parties: tuple[PartyId, ...], named: Collection[str]) -> frozense
 def _by_vantage(
     transcripts: dict[str, Transcript], parties: tuple[PartyId, ...]
 ) -> dict[str, tuple[Transcript, ...]]:
-    """Return the transcripts of each process, one for each start, in the order of starts."""
+    """Return the transcripts of each process in the order of its starts."""
     found: dict[str, list[Transcript]] = defaultdict(list)
     for stem, transcript in sorted(transcripts.items(), key=lambda item: start_of(item[0])):
         vantage = transcript.header.get("vantage")

@@ -1,4 +1,4 @@
-"""Audit reports in Markdown; plots become tables of their points."""
+"""Audit reports in Markdown; plots become tables."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ _ROWS = 60
 
 
 def markdown(report: AuditReport) -> str:
-    """Return the report as Markdown."""
+    """Return the report."""
     return "\n".join(_lines(report)) + "\n"
 
 
 def cell_text(cell: exhibits.Cell) -> str:
-    """Return the text of a cell: four digits for floats, grouped thousands, a dash for None."""
+    """Return a cell's text: four digits for floats, grouped thousands, a dash for None."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "-"
     return f"{cell:.4g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
@@ -79,7 +79,7 @@ def _exhibit(exhibit: exhibits.Exhibit) -> Iterator[str]:
 
 
 def _points(plot: exhibits.AuditPlot) -> Iterator[str]:
-    """Yield a table with one row for each x, if these are few."""
+    """Yield a row for each x, if these are few."""
     places = sorted({x for curve in plot.curves for x in curve.x})
     if len(places) > _ROWS:
         yield f"({len(places)} points: see the HTML page)"
@@ -104,5 +104,4 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[exhibits.Cell]]) -> I
 
 
 def _inline(text: str) -> str:
-    """Escape markup: names come from outside."""
     return printable(text, 2_000).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

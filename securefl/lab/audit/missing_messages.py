@@ -1,7 +1,7 @@
 """Messages that a server reported missing: nonces, which void a draw, and masked inputs (dropouts).
 
-Both decide which updates are added up (protocol.md, steps 2 and 6), and a lost message looks the same.
-Transcripts tell them apart: the party's has the message as sent, the server's as received in time.
+Both choose the updates of sums (protocol.md, steps 2 and 6). Lost messages look the same; transcripts of
+sender and server distinguish them.
 """
 
 from collections import defaultdict
@@ -26,10 +26,10 @@ _DROPPED_OUT: Final = "nothing to do: an honest run with dropouts looks the same
 
 
 def never_came(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield a finding of ``audit`` for each voided draw, and for each freeze that omits a message.
+    """Yield a finding for each voided draw and each freeze that omits a message.
 
-    A breach if the server's own transcript has the message; a warning if only the sender's has it; else a
-    note. Freezes of runs with atoms are not checked: transcripts do not determine which members drop out.
+    A breach if the server's own transcript has the message, a warning if only the sender's has it, else a
+    note. Freezes with atoms are not checked: transcripts do not determine their dropouts.
     """
     for entry, evidence in recorded.of(SERVER, "draw_voided"):
         yield _void_finding(recorded, audit, entry, evidence)
@@ -64,7 +64,7 @@ def _void_finding(
 def _dropout_findings(
     recorded: Recorded, audit: str, frozen: transcript.Entry, evidence: finding.Evidence
 ) -> Iterator[finding.Finding]:
-    """Compare a survivor set with the one that the server's and the parties' transcripts give."""
+    """Compare a survivor set with the one that transcripts give."""
     fields: Mapping[str, Any] = frozen.fields
     round_, survivors = fields["round"], frozenset(map(PartyId, fields["survivors"]))
     drawn: Any = [e.fields for e, _ in recorded.of(SERVER, "clusters_drawn") if e.fields["round"] == round_]
@@ -79,7 +79,7 @@ def _dropout_findings(
             came.pop(key, None)
             sent.pop(key, None)
     for inputs in (*came.values(), *sent.values()):
-        # Left out by validation, not as silent; their shares of other updates arrived.
+        # Left out by validation; their shares of other updates arrived.
         for party in _refused_updates(recorded, round_) & inputs.keys():
             del inputs[party]
     either = {key: {**sent.get(key, {}), **came.get(key, {})} for key in clusters}
@@ -87,7 +87,7 @@ def _dropout_findings(
     if not ought:
         return
     known = clustering.survivor_set(clusters, came, least) - survivors
-    # Without a recorded lie: parties whose inputs were lost, not those that dropped out along with them.
+    # Without a recorded lie: lost inputs, not members that dropped out along with them.
     unheard = {who for key, inputs in sent.items() for who in inputs.keys() - came.get(key, {}).keys()}
     missing = tuple(sorted(known or ought & unheard))
     yield _finding(
@@ -113,7 +113,6 @@ def _lost_together(recorded: Recorded, frozen: transcript.Entry) -> frozenset[tu
 
 
 def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
-    """Return the parties whose updates the server rejected as too long."""
     told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
     names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
     return frozenset(PartyId(name) for group in names for name in group)
@@ -121,15 +120,14 @@ def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
 
 _REVEALS = ("Reveal", "ChainedReveal")
 _INPUTS = (("MaskedInput",), ("Receipt", "VectorReceipt"))
-"""Equivalent message kinds, with and without verified rounds."""
+"""Equivalent kinds, with and without verified rounds."""
 _Message = tuple[PartyId, Any, finding.Evidence]
-"""Sender, place, and evidence."""
 
 
 def _received_messages(
     recorded: Recorded, kinds: Collection[str], before: transcript.Entry
 ) -> Iterator[_Message]:
-    """Yield messages received before the entry, except from parties of which the server refused one."""
+    """Yield messages received before the entry, except from refused parties."""
     refused = {e.fields["culprit"] for e, _ in recorded.of(SERVER, "refused") if e.n < before.n}
     for kind in kinds:
         for entry, where in recorded.messages(SERVER, "received", kind):
@@ -148,7 +146,7 @@ def _sent_messages(recorded: Recorded, kinds: Collection[str]) -> Iterator[_Mess
 def _senders_by_instance(
     round_: int, kinds: Iterable[Iterable[_Message]]
 ) -> dict[tuple[int, int], dict[PartyId, finding.Evidence]]:
-    """Return the senders, by instance, of a message of each kind in its last attempt."""
+    """Return the senders of both kinds of messages in the last attempt, by instance."""
     both: list[dict[tuple[int, int, int], dict[PartyId, finding.Evidence]]] = []
     for messages in kinds:
         found: dict[tuple[int, int, int], dict[PartyId, finding.Evidence]] = defaultdict(dict)

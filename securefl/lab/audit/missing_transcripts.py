@@ -1,4 +1,4 @@
-"""Missing evidence of a run: transcripts that are missing, begin late or break off."""
+"""Transcripts that are missing, begin late or break off."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,7 +10,6 @@ from securefl.runtime import report
 from securefl.runtime.transcript import Entry, Transcript, start_of
 
 _SHOWN = 8
-"""Transcripts by name in one line."""
 _COLLECT = "collect the transcripts of all parties in one transcripts folder"
 _KILLED = "nothing to do if these processes were killed; else copy their transcripts again"
 
@@ -23,12 +22,7 @@ def round_of(entry: Entry) -> int | None:
 
 
 def holes(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield findings on missing evidence.
-
-    Args:
-        recorded: the run.
-        audit: name of the audit of the findings.
-    """
+    """Yield findings on missing transcripts and missing parts."""
     gone = recorded.gone
     if gone:
         yield finding.warning(
@@ -78,7 +72,7 @@ def _absent(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _gaps(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield notes on transcripts of killed processes: broken off in a line, or empty."""
+    """Yield notes on transcripts that break off in a line, or are empty."""
     torn = {each.path.stem: each for each in _all(recorded) if each.torn}
     if torn:
         names = report.list_of(sorted(torn))
@@ -143,7 +137,7 @@ def _from_there(recorded: Recorded, broken: Iterable[Transcript]) -> str:
     for each in sorted(broken, key=lambda one: start_of(one.path.stem)):
         seen = [number for entry in each.entries if (number := round_of(entry)) is not None]
         at = f"round {max(seen)}" if seen else "the beginning"
-        # The next start of the process continued the record.
+        # The next start of the process continues the record.
         vantage, start = start_of(each.path.stem)
         again = any(start_of(one.path.stem)[1] == start + 1 for one in recorded.transcripts[vantage])
         until = "to its next start" if again else "on"

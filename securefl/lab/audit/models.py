@@ -1,4 +1,4 @@
-"""First model of a run, made again from scenario and seed, and its final model. Imports torch."""
+"""First model of a run, made again, and its final model. Imports torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,26 +16,19 @@ from securefl.training import data, models, sgd
 
 @dataclass(frozen=True, slots=True)
 class FirstModel:
-    """First model of a chain."""
+    """First model of a chain, f32 ``(k d,)``."""
 
     params: F32 = field(repr=False)
-    """f32 ``(k d,)``."""
     frozen: bytes
-    """Digest of frozen parameters; empty without any."""
     shapes: Mapping[str, tuple[int, ...]]
-    """Shapes of the trained parameters by name, in the order of updates."""
+    """Shapes of trained parameters in the order of updates."""
 
 
 def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = None) -> FirstModel:
-    """Make the first model again.
-
-    Args:
-        recorded: the run.
-        data_dir: folder of data sets, which determine the size of the model.
-        file: file of the first model, if sites train it.
+    """Make the first model again: from ``file`` if given, else by the seed and the data set's shape.
 
     Raises:
-        ConfigError: the data set or the model's code is missing, or no transcript states the seed.
+        ConfigError: the data set or the model's code is missing, or the seed is unknown.
     """
     scenario, seed = recorded.scenario, recorded.seed
     if file is not None:
@@ -59,14 +52,10 @@ def first_model(recorded: Recorded, data_dir: Path | None, file: Path | None = N
 
 
 def first_file(recorded: Recorded, path: Path) -> Path | None:
-    """Return the file that the first model was read from; None if the scenario names none.
-
-    Args:
-        recorded: the run.
-        path: its directory, which has a copy.
+    """Return the first model's file, preferably the run's copy; None if the scenario names none.
 
     Raises:
-        ConfigError: the copy and the scenario's file are missing or differ from the original.
+        ConfigError: both files are missing or differ from the original.
     """
     model = recorded.scenario.model
     if not model.first_file:
@@ -95,11 +84,6 @@ def _shapes(weights: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None:
     """Read the final model of a run, f32 ``(k d,)``; None without a file.
 
-    Args:
-        recorded: the run.
-        path: its directory.
-        first: the model that it began with.
-
     Raises:
         ConfigError: a file is damaged or of another model.
     """
@@ -111,7 +95,7 @@ def final_model(recorded: Recorded, path: Path, first: FirstModel) -> F32 | None
 
 
 def _vector(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> F32:
-    """Return the trained parameters of a model file, in the order of updates."""
+    """Return the trained parameters in the order of updates."""
     found = models.load_model(file)
     for name, shape in shapes.items():
         if name not in found or found[name].shape != shape:

@@ -1,7 +1,7 @@
-"""Opened sums of a recorded run, and the leakage ledger of each update version, decided and proved.
+"""Opened sums of a recorded run, and the decided leakage ledger of each update version.
 
-A sum counts as opened once one member released its shares for it, even if the server reports no success
-(protocol.md, step 10). Members that received different survivor sets give different rows.
+A sum counts as opened once a member released shares for it, whatever the server reports (protocol.md, step
+10). Different survivor sets give different rows.
 """
 
 import hashlib
@@ -27,20 +27,21 @@ class Opening:
     reclustering: int
     cluster: int
     survivors: tuple[PartyId, ...]
-    """Parties whose updates it contains, ascending."""
+    """Ascending."""
     evidence: Evidence
     by: frozenset[PartyId] = frozenset()
-    """Members that released shares for it, and the server if it reports the opening."""
+    """Members that released shares, and the server if it reports the opening."""
 
     @property
     def key(self) -> tuple[int, int, tuple[PartyId, ...]]:
-        """Key of the sum within its version."""
+        """Key within its version."""
         return self.reclustering, self.cluster, self.survivors
 
     def opens(self, recorded: Recorded) -> bool:
-        """Return True if enough members may have released: also colluders and those without full transcripts.
+        """Return True if enough members may have released shares.
 
-        Fewer shares reveal nothing. A server that is killed while it collects shares leaves such sums.
+        Colluders and incomplete transcripts count as releases. A server that is killed while it collects
+        shares leaves sums with too few.
         """
         plan = recorded.scenario.secure_sum
         unknown = {party for party in self.survivors if not _told_all(recorded, party)}
@@ -56,7 +57,6 @@ class OpenedVersion:
     version: leakage.UpdateVersion
     participants: tuple[PartyId, ...]
     openings: tuple[Opening, ...]
-    """In the order of reclusterings and clusters."""
 
     def ledger(self, prime: int, below: int | None = None) -> leakage.LeakageLedger:
         """Return the ledger of its sums, of the first ``below`` reclusterings if given."""
@@ -117,7 +117,7 @@ def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Open
         for (r, j), seeds_of in zip(fields["instances"], seeds, strict=True):
             counted = seeds_of
             if counted is None:
-                # Earlier versions did not record the seeds; use the survivor set that the party received.
+                # Earlier versions recorded no seeds; use the party's survivor set.
                 clusters: Any = drawn[round_]
                 counted = set(cast("list[str]", told[round_])).intersection(clusters[r][j])
             names = tuple(sorted(map(PartyId, counted)))
@@ -131,7 +131,6 @@ def _told_all(recorded: Recorded, party: PartyId) -> bool:
 
 
 def _participants(recorded: Recorded) -> dict[int, set[PartyId]]:
-    """Return the clustered parties by round."""
     found: dict[int, set[PartyId]] = defaultdict(set)
     for record in recorded.records:
         found[record.round] |= set(record.participants)
@@ -147,7 +146,7 @@ def _round(fields: Mapping[str, Any]) -> int:
 
 
 SEARCHED = 150
-"""Largest number of parties for the search of smallest supports, which takes minutes beyond."""
+"""Most parties for the search of smallest supports, which takes minutes beyond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +155,16 @@ class Exposed:
 
     opened: OpenedVersion
     ledger: leakage.LeakageLedger
-    """Ledger of the server alone."""
     alone: leakage.Decision
     pooled: leakage.Decision
-    """Decision with the assumed colluders, whose columns are deleted; ``alone`` without any."""
+    """With assumed colluders; ``alone`` without any."""
     support: leakage.LeastSupport | None
-    """Smallest support; None if nothing was opened or it was not searched."""
+    """None if not searched or nothing was opened."""
     leverage: F64
     """Leverage in [0, 1] by party of ``ledger``; 1 for colluders. All noise has equal variance; without
     privacy, as if all parties added noise. For a party without noise: its exposure to the others' noise in
-    the same unit, cut at 1."""
+    the same unit, cut at 1.
+    """
 
 
 def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
@@ -174,7 +173,7 @@ def exposed_in(recorded: Recorded) -> tuple[Exposed, ...]:
 
 
 def prime_of(recorded: Recorded) -> int:
-    """Return a prime that was unknown when sums were chosen: a hash of the transcripts' last hashes."""
+    """Return a prime that was unknown when sums were chosen, from the transcripts' last hashes."""
     heads = sorted(t.head for ts in recorded.transcripts.values() for t in ts)
     return leakage.prime_from(hashlib.sha256("\n".join((recorded.run, *heads)).encode()).digest())
 
@@ -214,7 +213,7 @@ def _leverages(recorded: Recorded, ledger: leakage.LeakageLedger, without: leaka
 
 
 def _noiseless(recorded: Recorded) -> frozenset[PartyId]:
-    """Return the parties without dependable noise, if the run's seed is known."""
+    """Return the parties without dependable noise, if the seed is known."""
     if recorded.scenario.privacy.unit == "none" or recorded.seed is None:
         return frozenset()
     return report.forgoing(recorded.scenario, recorded.seed)

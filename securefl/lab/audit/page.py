@@ -1,4 +1,4 @@
-"""Audit reports as one self-contained HTML page without scripts, external fonts or pictures."""
+"""Audit reports as a self-contained HTML page without scripts."""
 
 from collections.abc import Iterator
 from html import escape
@@ -80,7 +80,6 @@ td.long{min-width:17em;white-space:normal}
 
 _EVIDENCE = 40
 _LONG = 34
-"""Length from which the text of a cell is wrapped."""
 
 
 def page(report: AuditReport) -> str:
@@ -90,7 +89,7 @@ def page(report: AuditReport) -> str:
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            # The page runs and loads nothing, whatever text a party wrote into a transcript.
+            # The page loads nothing, whatever a party wrote into a transcript.
             '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
             " img-src data:; style-src 'unsafe-inline'\">",
             f"<title>Audit of {name}</title><style>{STYLE}</style></head><body><main>",
@@ -186,5 +185,4 @@ def _table(table: exhibits.Table) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Escape markup: names and reasons come from outside."""
     return escape(printable(text, 2_000))

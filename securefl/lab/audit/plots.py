@@ -1,6 +1,6 @@
-"""Plots, heat maps and pictures of an audit as images inside its page, drawn by matplotlib.
+"""Plots, heat maps and pictures inside the audit page.
 
-Names come from outside: images run and load nothing, and markup and formulas in names are escaped.
+Names are untrusted: markup and formulas are escaped.
 """
 
 import base64
@@ -14,14 +14,12 @@ from securefl.lab.audit import exhibits
 from securefl.runtime import report
 
 _WIDTH = 7.6
-"""Width in inches."""
 _MANY = 80
-"""Largest number of points with markers on a curve."""
 _GREY = "#DDDDDD"
 
 
 def plot_html(plot: exhibits.AuditPlot) -> str:
-    """Return the plot with axes, legend and alternative text."""
+    """Return the plot with alternative text."""
     about = f"{plot.title}: {plot.y_name} against {plot.x_name}. " + "; ".join(c.label for c in plot.curves)
     if not plots.has_matplotlib():
         return _missing(about)
@@ -31,7 +29,7 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
     axes = figure.add_axes((0.1, (0.55 + legend) / height, 0.87, 2.7 / height))
     drawn = {True: 0, False: 0}
     for curve in plot.curves:
-        # The n-th prediction has the colour of the n-th measured curve.
+        # A prediction has the colour of its measured curve.
         colour = plots.COLOURS[drawn[curve.predicted] % len(plots.COLOURS)]
         drawn[curve.predicted] += 1
         shown = [
@@ -96,10 +94,7 @@ def heat_map_html(table: exhibits.AuditHeatMap) -> str:
 
 
 def picture_html(picture: exhibits.Picture, about: str) -> str:
-    """Return the picture as embedded PNG, enlarged without smoothing, with its caption.
-
-    ``about`` is the alternative text.
-    """
+    """Return the picture as embedded PNG with caption and alternative text."""
     image = _image(_png(picture.pixels), "png", about)
     return f'<figure class="picture">{image}<figcaption>{_safe(picture.caption)}</figcaption></figure>'
 
@@ -115,12 +110,10 @@ def _missing(about: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Escape markup and control characters."""
     return escape(report.printable(text, 400))
 
 
 def _plain(text: str) -> str:
-    """Escape control characters and formulas."""
     return report.printable(text).replace("$", r"\$")
 
 

@@ -1,7 +1,6 @@
-"""*reconstruction*: single updates computed from opened sums, beside the ledger's verdict.
+"""*reconstruction*: updates computed from opened sums, compared with ground truth.
 
-Needs ground truth. Exposed updates must be recovered to the last step of the encoding, protected ones must
-not: otherwise the ledger is wrong.
+The ledger is wrong unless exactly the exposed updates are recovered to the last step of the encoding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +19,11 @@ from securefl.runtime import report
 
 AUDIT: Final = "reconstruction"
 _NEAR: Final = 0.5
-"""Error, relative to the prior's, below which a result over all rounds is a warning."""
+"""Error relative to the prior's over all rounds below which a warning is due."""
 
 
 def audit_reconstruction(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed]) -> Chapter:
-    """Estimate updates by least squares from each version's sums, and from all rounds."""
+    """Estimate updates from each version's sums, and from all rounds."""
     if clustering.hides_groups(recorded.scenario.groups):
         return _of_slots(recorded, truth, versions)
     attacked = [
@@ -109,7 +108,7 @@ def _of_slots(recorded: Recorded, truth: GroundTruth, versions: Sequence[Exposed
 def _disagreements(attacked: Sequence[reconstruction_plots.Attacked]) -> Iterator[Finding]:
     for done in attacked:
         recovered = {p for p, yes in zip(done.system.parties, done.found.recovered, strict=True) if yes}
-        # An update that equals the prior is recovered without any sum.
+        # An update equal to the prior needs no sum.
         guessed = {p for p, e in zip(done.system.parties, done.found.error, strict=True) if e == 0}
         missed = sorted(done.exposed.intersection(done.system.parties) - recovered)
         beyond = sorted(recovered - done.exposed - guessed)

@@ -11,7 +11,7 @@ from securefl.lab.audit.openings import Exposed
 from securefl.lab.audit.recorded import Recorded
 
 _HIGHEST = 2.0
-"""Value at which larger errors are drawn."""
+"""Larger errors are drawn here."""
 _DIGITS = 9
 """Digits of errors; the rest is rounding."""
 
@@ -26,14 +26,14 @@ class Attacked:
 
     @property
     def exposed(self) -> frozenset[PartyId]:
-        """Parties exposed to the server and the assumed colluders by the ledger."""
+        """Parties that the ledger exposes to the server and assumed colluders."""
         return frozenset(self.one.pooled.exposed)
 
 
 def reconstruction_exhibits(
     recorded: Recorded, attacked: Sequence[Attacked], together: Sequence[estimates.Estimated]
 ) -> tuple[exhibits.Exhibit, ...]:
-    """Return errors by leverage, reclusterings and rounds, and a table of all versions."""
+    """Return errors by leverage, reclusterings and rounds, and all versions."""
     return (
         _against_leverage(attacked),
         *_against_r(recorded, attacked),

@@ -1,4 +1,4 @@
-"""Recorded run: scenario, transcripts by process, and the run's own statements."""
+"""Recorded run: scenario, transcripts, and its own statements."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,53 +26,51 @@ def words_of(entry: Entry) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """Recorded run, with valid hash chains and transcripts of this run only."""
+    """Recorded run with valid hash chains."""
 
     run: str
     scenario: Scenario
     limits: feasibility.DerivedLimits
     parties: tuple[PartyId, ...]
-    """All parties of the scenario, ascending."""
     transcripts: Mapping[str, tuple[Transcript, ...]]
-    """Transcripts by process (``server``, a party, ``broker``), one per start; empty for a simulation."""
+    """By process (``server``, a party, ``broker``) and start; empty for a simulation."""
     records: tuple[report.RoundRecord, ...]
-    """Rounds as stated in ``metrics.jsonl``."""
     blank: tuple[str, ...] = ()
-    """File names of transcripts without a complete line: their processes were killed at once."""
+    """Files of transcripts without a complete line."""
     summary: Mapping[str, Any]
-    """Contents of ``summary.json``; empty for a run that did not end."""
+    """``summary.json``; empty for a run that did not end."""
     frames: Path | None = None
-    """Folder of messages kept in verified runs; None for a run in memory."""
+    """Messages kept in verified runs; None for a run in memory."""
     colluders: frozenset[PartyId] = frozenset()
-    """Parties that the auditor assumes to collude with the server."""
+    """Assumed colluders of the server."""
 
     @property
     def simulated(self) -> bool:
-        """True if the run was simulated and has no transcripts."""
+        """True if there are no transcripts."""
         return not self.transcripts
 
     @property
     def seeded(self) -> bool:
-        """True if all secrets derive from a seed, so that nothing was secret."""
+        """True if all secrets derive from a seed."""
         view = self.summary.get("server_view", {})
         headers = (t.header.get("entropy", "") for ts in self.transcripts.values() for t in ts)
         return bool(view.get("insecure_seeded_entropy")) or any("INSECURE" in str(h) for h in headers)
 
     @property
     def seed(self) -> int | None:
-        """Public seed; None if no transcript states it."""
+        """Public seed, if stated."""
         seeds = (t.header.get("seed") for ts in self.transcripts.values() for t in ts)
         return next((seed for seed in seeds if isinstance(seed, int)), None)
 
     @property
     def frozen(self) -> bytes | None:
-        """Digest of frozen parameters that all transcripts state; None if they do not agree."""
+        """Digest of frozen parameters; None unless all transcripts agree."""
         stated = self._header_digests("frozen")
         return bytes.fromhex(stated.pop()) if len(stated) == 1 else None
 
     @property
     def state(self) -> server_optimisers.AveragedState:
-        """Coordinates that the server averages, as all transcripts state them; none if they differ."""
+        """Coordinates that the server averages; none unless all transcripts agree."""
         stated = [t.header.get("averaged", []) for ts in self.transcripts.values() for t in ts]
         if not stated or any(one != stated[0] for one in stated) or not isinstance(stated[0], list):
             return server_optimisers.NO_STATE
@@ -80,17 +78,17 @@ class Recorded:
 
     @property
     def model_files(self) -> frozenset[str]:
-        """Hex SHA-256 of the files of the first model; empty without any."""
+        """Hex SHA-256 of files of the first model."""
         return frozenset(self._header_digests("model_file"))
 
     @property
     def software(self) -> tuple[Mapping[str, Any], ...]:
-        """Versions of the software that made the first model, for each process that states them."""
+        """Versions of the software that made the first model, by process that states them."""
         found = (t.header.get("versions") for ts in self.transcripts.values() for t in ts)
         return tuple(one for one in found if isinstance(one, Mapping))
 
     def _header_digests(self, field: str) -> set[str]:
-        """Return the hex digests that the headers of transcripts state."""
+        """Return the hex digests in the headers of transcripts."""
         found = {str(t.header[field]) for ts in self.transcripts.values() for t in ts if field in t.header}
         return {one for one in found if _DIGEST.fullmatch(one)}
 
@@ -101,7 +99,7 @@ class Recorded:
         return privacy.unit != "none" and not privacy.shared and not self.seeded
 
     def of(self, vantage: str, kind: str) -> Iterator[tuple[Entry, Evidence]]:
-        """Yield the entries of one kind of one process, in order, with their evidence."""
+        """Yield the entries of one kind of a process, with evidence."""
         for transcript in self.transcripts.get(vantage, ()):
             # Named by file: an earlier start may have left an empty one.
             start = transcript.path.stem.partition(".")[2]
@@ -117,7 +115,7 @@ class Recorded:
                 yield entry, evidence
 
     def distinct_messages(self, vantage: str, kind: str, message: str) -> Iterator[tuple[Entry, Evidence]]:
-        """Yield :meth:`messages` without identical resends, which reveal nothing new."""
+        """Yield :meth:`messages` without identical resends."""
         known = set()
         for entry, evidence in self.messages(vantage, kind, message):
             words = words_of(entry)
@@ -132,14 +130,14 @@ class Recorded:
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """File names of missing transcripts that the summary lists."""
+        """Files of missing transcripts that the summary lists."""
         there = {transcript.path.stem for some in self.transcripts.values() for transcript in some}
         there.update(self.blank)
         return tuple(sorted(set(self.summary.get("transcripts", ())) - there))
 
     @property
     def beheaded(self) -> tuple[str, ...]:
-        """Processes whose first rounds are missing: deleted or lost segments."""
+        """Processes whose first segments are missing."""
         return tuple(name for name, some in self.transcripts.items() if any(each.first for each in some))
 
     @property

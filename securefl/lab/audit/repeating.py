@@ -1,4 +1,4 @@
-"""Openings and steps recomputed by the auditor, with the function that verifiers use."""
+"""Openings and steps recomputed with the verifiers' function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,35 +34,31 @@ _Proof = KeptMessage[messages.OpeningProof] | KeptMessage[messages.StepProof]
 
 @dataclass(frozen=True, slots=True)
 class RepeatedHere:
-    """Results of recomputing proofs."""
+    """Results of recomputed proofs."""
 
     same: frozenset[tuple[bytes, kernel.Place]]
-    """Root and place of each sum and step that was recomputed as claimed."""
+    """Root and place of each sum and step that agrees."""
     differing: Mapping[tuple[bytes, kernel.Place], str]
-    """Reason by root and place of each sum and step that was not."""
+    """Reason why a sum or step differs, by root and place."""
     wrong: tuple[finding.Finding, ...]
     unread: int
-    """Number of proofs that could not be recomputed: without key or model."""
+    """Proofs that could not be recomputed: without key or model."""
 
     def at(self, root: bytes, place: kernel.Place) -> bool:
         """Return True if this sum or step was recomputed as the root claims."""
         return (root, place) in self.same and (root, place) not in self.differing
 
     def differs(self, root: bytes) -> str:
-        """Return why a sum or step of a root differs; empty if none does."""
+        """Return why a sum or step of a root differs, or ""."""
         return next((why for (of, _), why in self.differing.items() if of == root), "")
 
 
 def repeat_proofs(
     plan: RunPlan, kept: KeptMessages, chain: links.ModelChain, identities: Mapping[PartyId, crypto.Identity]
 ) -> RepeatedHere:
-    """Recompute every opening and step that was sent to a party whose private key is known.
+    """Recompute each opening and step that was sent to a party with a known private key.
 
-    Args:
-        plan: plan of the run.
-        kept: its messages, with proofs and models if it ran with ``--lab``.
-        chain: chain of its models.
-        identities: known private keys.
+    Proofs and models are kept with ``--lab`` only.
     """
     same, unread, unsigned = set[tuple[bytes, kernel.Place]](), 0, list[finding.Finding]()
     differing: dict[
@@ -89,7 +85,7 @@ def repeat_proofs(
             if proof.signed:
                 differing.setdefault((root, proof.place, _why(error)), []).append(proof)
             else:
-                # The writer of the transcript may have invented it.
+                # The transcript's writer may have invented it.
                 unsigned.append(_unsigned_finding(proof, _why(error)))
         except RoundingError as error:
             same.add((root, proof.place))
@@ -122,7 +118,7 @@ def _before(
     one: links.CheckedRound,
     proof: _Proof,
 ) -> PartyHistory | PeerError | None:
-    """Return the verifier's state before the proof; None if these transcripts do not determine it."""
+    """Return the verifier's state before the proof; None if it is unknown."""
     certified = None if one.seen is None else one.seen.certified
     if one.seen is None or certified is None or one.before is None:
         return None
@@ -144,7 +140,7 @@ def _before(
 
 
 def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, StartValues] | None:
-    """Return the models and values of a round that have this digest."""
+    """Return models and values of a round with this digest."""
     invites = [one.message for one in kept.of(messages.ValuedInvite) if one.place.round == round_]
     announced: list[StartValues] = [one.values for one in invites] or [NO_VALUES]
     versions = {
@@ -169,7 +165,6 @@ def _instance(
     key: tuple[int, int],
     proof: messages.OpeningProof,
 ) -> secure_sum.Repeatable:
-    """Return the members' knowledge of a cluster's sum."""
     seen = one.seen
     attempts = {
         (told.reclustering, told.cluster): told.attempt

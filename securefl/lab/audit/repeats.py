@@ -1,4 +1,4 @@
-"""Forbidden repetitions: releases, openings, inputs after a release, keys (protocol.md, steps 9 and 10)."""
+"""Forbidden repetitions: releases, openings, keys, inputs after a release (protocol.md, steps 9 and 10)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _RECEIVED = "sent shares to the server"
 
 
 def repeats(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield a breach of ``audit`` for each forbidden repetition."""
+    """Yield a breach for each forbidden repetition."""
     for look in (_twice, _after_release, _opened_twice, _repeated_keys):
         yield from look(recorded, audit)
 
@@ -28,7 +28,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for entry, evidence in recorded.distinct_messages(SERVER, "received", "Release"):
         place: Any = entry.fields["place"]
         seen[_RECEIVED, PartyId(str(entry.fields["from"])), place[0]].append(evidence)
-    # Releases are sealed. With hidden groups there are two: for counts and for slots.
+    # Releases are sealed. Hidden groups need two: for counts and for slots.
     often = 2 if clustering.hides_groups(recorded.scenario.groups) else 1
     for (what, party, round_), evidence_ in sorted(seen.items()):
         if len(evidence_) > (often if what == _RECEIVED else 1):
@@ -42,7 +42,7 @@ def _twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _of_what(recorded: Recorded, entry: Entry) -> str:
-    """Return the step of a release, if a party releases in two steps."""
+    """Return the step of a release with hidden groups, else ""."""
     if not clustering.hides_groups(recorded.scenario.groups):
         return ""
     instances: Any = entry.fields["instances"]
@@ -81,7 +81,7 @@ def _opened_twice(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     for entry, evidence in recorded.of(SERVER, "sum_opened"):
         opened: Any = entry.fields["opened"]
         openings = seen[int(str(entry.fields["round"])), opened["reclustering"], opened["cluster"]]
-        # A server that was started again opens the same sum again, by the same shares (ADR 0056).
+        # A restarted server opens the same sum again, by the same shares (ADR 0056).
         if not any(before == opened and of.source != evidence.source for before, of in openings):
             openings.append((opened, evidence))
     for (round_, r, j), openings in sorted(seen.items()):

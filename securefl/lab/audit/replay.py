@@ -1,8 +1,7 @@
 """*replay*: the server's arithmetic recomputed, bit for bit, from its transcript.
 
-The protocol does not prove the aggregate to parties; anyone with the opened sums can check it (protocol.md).
-The certified seed gives the clusters; sums and counts give the update; model and update give the next model.
-Each round starts from its own record, so that an error counts once.
+The certified seed gives the clusters, sums and counts the update, model and update the next model. Each round
+starts from its own record, so that an error counts once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,11 +41,10 @@ _REMEDY: Final = "do not use the model: the server did not compute what the scen
 
 @dataclass(frozen=True, slots=True)
 class _Stepped:
-    """Outcome of recomputing a round."""
+    """Outcome of a recomputed round."""
 
     same: bool
     difference: float
-    """Largest difference in a coordinate."""
     choices: bool
     """True if the rule kept and rejected the same sums."""
 
@@ -107,7 +105,7 @@ def _why_not(recorded: Recorded, *, whole: bool) -> str | None:
 
 
 def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -> RunPlan:
-    """Return a plan for the arithmetic only: its roster is a stand-in, whose keys are not used."""
+    """Return a plan for arithmetic only, with a stand-in roster."""
     _, roster = crypto.make_identities(recorded.parties, entropy.InsecureSeededEntropy(0))
     # The announcement contains all models.
     each = max(1, rounds[0].before.values.size // recorded.scenario.groups.count)
@@ -116,7 +114,6 @@ def _plan(recorded: Recorded, rounds: Sequence[ReplayRound], vectors: Vectors) -
 
 
 def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, ClusterKeys, F32, F64]:
-    """Return kept and rejected sums, models and moments of a recomputed round."""
     weights = weighting.public_weights(plan.scenario.weighting, one.counts, one.participants)
     assignment = Assignment(tuple(sorted(one.participants)), one.clusters, tasks=one.tasks)
     drawn = Draw(one.seed, assignment, weights, one.resting, one.atom_seed)
@@ -127,7 +124,6 @@ def _step(plan: RunPlan, one: ReplayRound, moments: F64) -> tuple[ClusterKeys, C
 
 
 def _remembers(plan: RunPlan, one: ReplayRound) -> bool:
-    """Return True if the optimiser's or rule's step depends on earlier rounds."""
     first = server_optimisers.first_moments(plan.optimiser, plan.total_parameters)
     made = [_step(plan, one, moments)[2] for moments in (first, first + 1.0)]
     return made[0].tobytes() != made[1].tobytes()
@@ -139,7 +135,7 @@ def _models(plan: RunPlan, rounds: Sequence[ReplayRound]) -> list[_Stepped]:
     for one in rounds:
         kept, rejected, params, made_moments = _step(plan, one, moments)
         moments = made_moments if one.confirmed else moments
-        # Samples store all non-finite values as null.
+        # Samples store non-finite values as null.
         finite = np.isfinite(one.after.values)
         made, recorded_ = params[finite], one.after.values[finite]
         same = made.tobytes() == recorded_.tobytes() and np.array_equal(np.isfinite(params), finite)
@@ -221,9 +217,9 @@ def _sums(
     vectors: Vectors,
     rounds: Sequence[ReplayRound],
 ) -> Iterator[finding.Finding]:
-    """Check with ground truth that each sum is the sum of its survivors' encoded updates."""
+    """Check by ground truth that each sum is the sum of its survivors' encoded updates."""
     if plan is None or truth is None or recorded.scenario.privacy.placement == "dropout-exact":
-        # Noise is then added after the encoding, and partly removed again.
+        # Noise is added after the encoding, and partly removed again.
         return
     bits, checked, bad = recorded.limits.ring_bits, 0, False
     for one in rounds:
@@ -231,14 +227,14 @@ def _sums(
             work = work_of(recorded.scenario.clustering, opened.reclustering)
             parts = [truth.upload(party, one.round, work) for party in opened.survivors]
             known = [part for part in parts if part is not None]
-            # Parties' metrics follow the update.
+            # Metrics follow the update.
             ring = opened.ring[: plan.length]
             if not vectors.whole():
                 known = [part[vectors.places] for part in known if len(part) > vectors.places.max(initial=-1)]
             if len(known) < len(parts) or len(known[0]) != len(ring) or not len(ring):
                 continue
             checked += 1
-            # The members in a slot of hidden groups are not recorded: try all subsets of this size.
+            # Members of a hidden slot are not recorded: try all subsets of this size.
             count = len(known) if one.totals is None else one.totals.get(opened.key, len(known))
             if not _made_of(ring, known, count, bits):
                 bad = True
@@ -258,7 +254,6 @@ def _sums(
 
 
 def _made_of(ring: Ring, encoded: Sequence[I64], count: int, bits: int) -> bool:
-    """Return True if ``ring`` is the sum of ``count`` encoded updates."""
     if not 0 <= count <= len(encoded):
         return False
     some = combinations(encoded, count)
@@ -272,7 +267,7 @@ def _limits(
     *,
     whole: bool,
 ) -> finding.Finding:
-    """Return the note on parts that were not recomputed."""
+    """Return the note on unchecked parts."""
     if reason is not None:
         return finding.note(AUDIT, f"Models were not recomputed: {reason}.")
     if not rounds:

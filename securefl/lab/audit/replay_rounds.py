@@ -1,4 +1,4 @@
-"""Inputs for recomputing the server's arithmetic: models, draws and sums of each round."""
+"""Inputs for recomputing the server's arithmetic."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ class AnnouncedModel:
     """Announced or final model."""
 
     values: F32 = field(repr=False)
-    """Shape (d,), or the sampled coordinates."""
+    """f32 ``(d,)``, or the sampled coordinates."""
     digest: str
-    """Hex digest of dtype, shape and bytes of the whole model."""
+    """Hex digest of the whole model's dtype, shape and bytes."""
     evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRound:
-    """Completed round and the inputs of its step."""
+    """Completed round and inputs of its step."""
 
     round: int
     before: AnnouncedModel
@@ -46,41 +46,33 @@ class ReplayRound:
     resting: tuple[PartyId, ...]
     seed: bytes
     atom_seed: bytes
-    """Seed of the run's atoms; empty without atoms."""
     counts: Counts
-    """Sample counts declared by all present parties."""
+    """By present party, as declared."""
     sums: tuple[ClusterSum, ...] = field(repr=False)
     excluded: frozenset[Key]
-    """Sums that failed a check."""
     kept: tuple[Key, ...]
     rejected: tuple[Key, ...]
     norm: float | None
     drawn: Evidence
     stepped: Evidence
     tasks: tuple[int, ...] = ()
-    """Task group of each cluster, if parties state theirs."""
+    """By cluster, if parties state theirs."""
     groups: Mapping[PartyId, int] = field(default_factory=dict)
-    """Stated group of each present party; empty if groups are hidden or there are none."""
+    """By present party, if stated."""
     confirmed: bool = True
-    """True if the next step continues from this one; False if verifiers did not confirm it."""
+    """True if the next step continues from this one: verifiers confirmed it."""
     totals: Mapping[ClusterKey, int] | None = None
-    """Number of members in each slot that may be opened; None without hidden groups."""
+    """Members of slots that may be opened; None without hidden groups."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Values that the server announced."""
 
     @property
     def participants(self) -> frozenset[PartyId]:
-        """Present parties that were drawn."""
+        """Present and drawn parties."""
         return frozenset(self.counts.keys() - set(self.resting))
 
 
 class Vectors:
-    """Recorded models and sums of a run: all whole, or all at the same coordinates.
-
-    Args:
-        recorded: the run.
-        truth: whole vectors; None without them.
-    """
+    """Recorded models and sums: all whole, or all at the same coordinates. ``truth`` has whole vectors."""
 
     def __init__(self, recorded: Recorded, truth: GroundTruth | None) -> None:
         self._run, self._truth = recorded.run, truth
@@ -88,7 +80,7 @@ class Vectors:
         self._whole = bool(records) and all(map(self._is_whole, records))
         shortest = min((record["length"] for record in records), default=0)
         self.places: I64 = sampled.common_places(records, self._run, shortest) if records else _NOWHERE
-        """Coordinates that all models and sums have; all coordinates of a model if vectors are whole."""
+        """Coordinates that all models and sums have."""
 
     def of(self, record: sampled.VectorRecord) -> npt.NDArray[Any]:
         """Return the vector of a record in its own dtype: whole, or at :attr:`places`."""
@@ -102,7 +94,7 @@ class Vectors:
         )
 
     def whole(self) -> bool:
-        """Return True if every model and sum is whole."""
+        """Return True if all models and sums are whole."""
         return self._whole
 
     def _is_whole(self, record: sampled.VectorRecord) -> bool:
@@ -113,7 +105,7 @@ class Vectors:
 def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]:
     """Yield the rounds that can be recomputed, in order.
 
-    Rounds without clusters are left out, and so is the last round of an interrupted run.
+    Rounds without clusters and the last round of an interrupted run are left out.
     """
     models = _models(recorded, vectors)
     drawn = {_round(e.fields): (e.fields, at) for e, at in recorded.of(SERVER, "clusters_drawn")}
@@ -132,14 +124,14 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
     values = values_of(recorded)
     totals = _totals(recorded)
     refused = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "claim_refused")}
-    # Includes rounds whose sums were open when the server was killed: its next start skips them.
+    # A killed server's open rounds included: its next start skips them.
     skipped = {_round(entry.fields) for entry, _ in recorded.of(SERVER, "round_skipped")}
     for round_, (given, at) in sorted(drawn.items()):
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
             continue
         told, where = cast("tuple[Any, Evidence]", stepped[round_])
-        # The model stays if the step is void, or if the last result was not confirmed.
+        # The model stays if the step is void or the result was not confirmed.
         stays = told["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
         void = round_ in refused | skipped and stays
         yield ReplayRound(
@@ -168,7 +160,7 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
 
 
 def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
-    """Return the model by round (the most frequent version); the final model as the next round's."""
+    """Return the most frequent model by round; the final model as the next round's."""
     versions: dict[int, Counter[str]] = defaultdict(Counter)
     where: dict[tuple[int, str], tuple[Any, Evidence]] = {}
     for entry, at in recorded.messages(SERVER, "sent", "ModelAnnounce"):
@@ -189,7 +181,7 @@ def _models(recorded: Recorded, vectors: Vectors) -> dict[int, AnnouncedModel]:
 
 
 def values_of(recorded: Recorded) -> Mapping[int, StartValues]:
-    """Return the announced values by round, including the round after the last one."""
+    """Return the announced values by round, also of the round after the last."""
     moved = [cast("Any", entry.fields) for entry, _ in recorded.of(SERVER, "values_moved")]
     return {one["round"] + 1: one["following"] for one in moved} | {
         one["round"]: one["values"] for one in moved
@@ -197,7 +189,6 @@ def values_of(recorded: Recorded) -> Mapping[int, StartValues]:
 
 
 def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
-    """Return the slots' member counts by round, as the server recorded them."""
     found: dict[int, dict[ClusterKey, int]] = defaultdict(dict)
     for entry, _ in recorded.of(SERVER, "slots_counted"):
         fields: Any = entry.fields

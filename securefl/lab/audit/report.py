@@ -1,4 +1,4 @@
-"""All chapters of one audit together, and their JSON."""
+"""All chapters of an audit, and their JSON."""
 
 import math
 from collections.abc import Iterable
@@ -15,17 +15,17 @@ from securefl.runtime.transcript import JsonValue
 from securefl.scenario import Scenario
 
 REPORTING = frozenset({"exposure", "reconstruction", "inversion"})
-"""Audits whose breaches ``leakage.mode = "report"`` allows: opened sums may reveal updates."""
+"""Audits whose breaches ``leakage.mode = "report"`` allows."""
 
 
 def allowed_audits(scenario: Scenario) -> frozenset[str]:
-    """Return the audits whose breaches the scenario allows (``leakage.allow``, ``leakage.mode``)."""
+    """Return the audits whose breaches the scenario allows."""
     stated = frozenset(scenario.leakage.allow)
     return stated | REPORTING if scenario.leakage.mode == "report" else stated
 
 
 def exceeding(scenario: Scenario, chapters: Iterable[Chapter]) -> tuple[Finding, ...]:
-    """Return the breaches that the scenario does not allow, in the order of the chapters."""
+    """Return the breaches that the scenario does not allow."""
     known = allowed_audits(scenario)
     return tuple(
         finding
@@ -40,10 +40,7 @@ FORMAT: Final = "securefl audit 1"
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Report of an audit of one recorded run; ``verdict`` is its sentence, ``exit_code`` 0 or 1.
-
-    See :func:`securefl.audit` for an example.
-    """
+    """Report of an audit; see :func:`securefl.audit` for an example."""
 
     recorded: Recorded
     lab: bool
@@ -52,7 +49,7 @@ class AuditReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, in the order of the chapters."""
+        """All findings, in order."""
         return tuple(finding for chapter in self.chapters for finding in chapter.findings)
 
     @property
@@ -80,7 +77,7 @@ class AuditReport:
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Facts about the run and the audit, label and text, for the head of a report."""
+        """Label and text of facts about the run and the audit."""
         recorded, scenario = self.recorded, self.recorded.scenario
         clustering = scenario.clustering
         return (
@@ -99,7 +96,7 @@ class AuditReport:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the report for programs, without pictures. Numbers that are not finite are null."""
+        """Return the report for programs, without pictures; numbers that are not finite are null."""
         return {
             "format": FORMAT,
             "securefl": version.__version__,

@@ -1,4 +1,4 @@
-"""All audits of one recorded run, in the order of the report."""
+"""All audits of a run, in order."""
 
 from collections.abc import Iterator
 
@@ -22,11 +22,11 @@ def audit(
 
     Args:
         recorded: the recorded run.
-        truth: recorded updates of a run with ``--lab``; None leaves out audits that need them.
-        known: inputs for the chain of models of verified runs; None without any.
+        truth: updates of a run with ``--lab``; None leaves out audits that need them.
+        known: inputs for verified runs.
 
     Raises:
-        ConfigError: a recorded update or a kept message of a verified run is damaged.
+        ConfigError: a recorded update or a kept message is damaged.
     """
     chapters = tuple(_chapters(recorded, truth, known or chain.Known(unknown="the audit did not load it")))
     return AuditReport(recorded, lab=truth is not None, chapters=chapters)

@@ -1,7 +1,7 @@
-"""Recorded vectors at their common coordinates, the only ones that can be compared.
+"""Recorded vectors at their common coordinates.
 
-A transcript has a few thousand coordinates of each vector. Which ones depends on the vector's length, and a
-sum with metric words is longer than the model. Compare no two samples by their index.
+A transcript samples a few thousand coordinates of a vector by its length, and a sum with metric words is
+longer than the model. Never compare samples by index.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,13 +26,7 @@ def places_of(record: VectorRecord, run: str) -> I64:
 
 
 def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:
-    """Return the common coordinates of all records, ascending; may be empty.
-
-    Args:
-        records: at least one.
-        run: the run's id.
-        below: upper limit, which excludes the coordinates of metrics, for instance.
-    """
+    """Return the common coordinates below ``below`` of one or more records, ascending."""
     shapes = {(record["length"], record.get("head")): record for record in records}
     places = [places_of(record, run) for record in shapes.values()]
     found: I64 = reduce(np.intersect1d, places)
@@ -40,10 +34,7 @@ def common_places(records: Iterable[VectorRecord], run: str, below: int) -> I64:
 
 
 def values_at(record: VectorRecord, run: str, places: I64) -> npt.NDArray[Any]:
-    """Return a record's samples at ``places``, which it has, in the vector's own dtype.
-
-    Non-finite values become NaN, since JSON cannot store them.
-    """
+    """Return a record's samples at ``places``, in the vector's dtype; non-finite values are NaN."""
     samples = [float("nan") if value is None else value for value in record["samples"]]
     values = np.array(samples, dtype=record["dtype"])
     chosen: npt.NDArray[Any] = values[np.searchsorted(places_of(record, run), places)]

@@ -1,7 +1,7 @@
 """Leakage of hidden groups' opened slots, by their member counts (ADR 0026).
 
-In the ledger a slot's sum covers its whole cluster, with zeros from members that chose another model. Counts
-state the number of updates in it, not the members: a slot with one member *is* a party's update.
+A slot's sum covers its whole cluster, with zeros from members that chose another model. Counts state the
+number of updates in it, not the members: a slot with one member *is* a party's update.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Counts of one cluster in the transcript of one process."""
+    """Counts of one cluster in one transcript."""
 
     vantage: PartyId
     counts: tuple[int, ...]
@@ -39,21 +39,20 @@ class Slot:
     round: int
     opening: openings.Opening
     counts: tuple[tuple[int, ...], ...]
-    """All recorded counts of its cluster."""
     count: int | None
-    """Smallest recorded number of its members; None without a record."""
+    """Smallest recorded member count."""
     allowed: bool
     """True if all recorded counts allow its opening."""
 
 
 def least_in_slot(recorded: Recorded) -> int:
-    """Return the smallest count of a slot that may be opened: f + k_anonymity."""
+    """Return the least count of a slot that may be opened: f + k_anonymity."""
     sums = recorded.scenario.secure_sum
     return sums.colluders_per_cluster + sums.k_anonymity
 
 
 def told_counts(recorded: Recorded) -> Mapping[tuple[int, int], Sequence[Told]]:
-    """Return the counts by round and cluster that the server opened and members received."""
+    """Return the recorded counts by round and cluster."""
     found: dict[tuple[int, int], list[Told]] = defaultdict(list)
     for vantage in (SERVER, *recorded.watched):
         for entry, evidence in recorded.of(vantage, "slots_counted"):
@@ -87,10 +86,10 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
 
 
 def slot_findings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield findings of ``audit`` on the slots of a run with hidden groups; none on others.
+    """Yield findings on the slots of a run with hidden groups.
 
-    A breach: a slot that was opened without counts, with impossible ones, or with fewer members than
-    f + k_anonymity. A warning: without the assumed colluders, fewer than k_anonymity members may remain.
+    A breach: a slot opened without counts, with impossible ones, or with fewer members than f + k_anonymity.
+    A warning: fewer than k_anonymity members may remain besides the assumed colluders.
     """
     if not clustering.hides_groups(recorded.scenario.groups):
         return
@@ -152,7 +151,7 @@ def _slot_breach(recorded: Recorded, audit: str, slot: Slot, least: int) -> find
 
 
 def _pooled_slots(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iterator[finding.Finding]:
-    """Yield a warning for the worst case: all colluders, who know their updates, are in one slot."""
+    """Yield a warning for the worst case: all colluders are in one slot."""
     k = recorded.scenario.secure_sum.k_anonymity
     left = [
         (max(slot.count - len(among), 0), slot)
@@ -175,7 +174,7 @@ def _pooled_slots(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iter
 
 
 def _known_counts(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
-    """Yield a note on clusters whose members all chose one model, except in warm-up rounds."""
+    """Yield a note on clusters whose members all chose one model, except in warm-up."""
     warmup = recorded.scenario.groups.warmup
     counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
     whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
@@ -191,7 +190,6 @@ def _known_counts(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
 
 
 def _closed_slots(recorded: Recorded, slots: Sequence[Slot]) -> int:
-    """Return the number of non-empty slots that were not opened."""
     opened = {(slot.round, slot.opening.cluster, slot.opening.reclustering) for slot in slots}
     return sum(
         count > 0 and (round_, cluster, FIRST_SLOT + group) not in opened

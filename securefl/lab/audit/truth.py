@@ -1,4 +1,4 @@
-"""Ground truth of a run with ``--lab``: encoded updates and whole vectors, read on demand."""
+"""Ground truth of a run with ``--lab``, read on demand."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ from securefl.runtime import process
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """Folder ``lab`` of a run directory."""
+    """Encoded updates and whole vectors in folder ``lab`` of a run directory."""
 
     folder: Path
 
     def upload(self, party: PartyId, round_: int, work: int = 0) -> I64 | None:
-        """Return the party's encoded update, with noise, i64 ``(d,)``; None without such an update.
+        """Return a party's encoded update with noise, i64 ``(d,)``, if kept.
 
         Raises:
             ConfigError: the file is not such a vector.
@@ -36,11 +36,11 @@ class GroundTruth:
         return values
 
     def has(self, digest: str) -> bool:
-        """Return True if the whole vector of this digest (hex) was kept."""
+        """Return True if the vector of this hex digest was kept."""
         return (self.folder / f"{digest}.npy").exists()
 
     def vector(self, digest: str) -> npt.NDArray[Any] | None:
-        """Return the whole vector of this digest (hex); None if it was not kept.
+        """Return the vector of this hex digest, if kept.
 
         Raises:
             ConfigError: the digest of the file differs from its name.

@@ -1,10 +1,8 @@
 """*unmasking*: released shares, either of a survivor's seed or of a dropped member's key, and once only.
 
-The threshold of both kinds for one member removes all of its masks (Bonawitz et al. 2017). A second release,
-or a masked input after a release, lets the server subtract two sums (protocol.md, steps 9 and 10).
-
-Each member of a sum holds a share of every other member's seed and key. The threshold of colluders removes
-masks without a release, which the leakage ledger does not see.
+The threshold of both kinds for one member removes its masks (Bonawitz et al. 2017). A second release, or a
+masked input after one, lets the server subtract two sums (protocol.md, steps 9 and 10). The threshold of
+colluders in a sum removes masks without a release, which the leakage ledger does not see.
 """
 
 from collections import defaultdict
@@ -24,12 +22,11 @@ from securefl.runtime import report
 AUDIT: Final = "unmasking"
 _CERTIFY: Final = 'use server = "active": parties then release shares only for one certified survivor set'
 _Where = tuple[int, int, int, int]
-"""Round, reclustering, cluster, attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Shares of one instance that one party released."""
+    """Shares of one instance that a party released."""
 
     giver: PartyId
     seeds_of: frozenset[PartyId]
@@ -127,7 +124,7 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
 
 
 def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
-    """Yield a breach for each member that is in only some of the survivor sets of a round."""
+    """Yield a breach for each member in only some of a round's survivor sets."""
     for round_, told in sorted(_survivor_sets(recorded).items()):
         for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
             without = [(p, e) for p, survivors, e in told if member not in survivors]
@@ -151,7 +148,6 @@ def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
 def _survivor_sets(
     recorded: Recorded,
 ) -> Mapping[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]]:
-    """Return the survivor sets by round that parties received."""
     found: dict[int, list[tuple[PartyId, frozenset[PartyId], finding.Evidence]]] = defaultdict(list)
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "survivors_frozen"):
@@ -162,7 +158,7 @@ def _survivor_sets(
 
 
 def _untold(recorded: Recorded) -> Iterator[finding.Finding]:
-    """Yield a breach for each slot for which a member released without a sufficient count."""
+    """Yield a breach for each slot that a member released without a sufficient count."""
     if not clustering.hides_groups(recorded.scenario.groups):
         return
     least = least_in_slot(recorded)

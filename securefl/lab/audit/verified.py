@@ -1,4 +1,4 @@
-"""Page on the chain of a verified run, in Markdown and JSON."""
+"""Page on the chain of a verified run."""
 
 from dataclasses import asdict
 from typing import Final
@@ -11,7 +11,7 @@ FORMAT: Final = "securefl verify 1"
 
 
 def verification_page(run: chain.VerifiedRun) -> str:
-    """Return the page: a row for each round, findings, and a conclusion."""
+    """Return the page in Markdown."""
     lines = [f"# Verified rounds of run {_plain(run.run)}", ""]
     lines += [f"| {' | '.join(chain.COLUMNS)} |", f"|{'---|' * len(chain.COLUMNS)}"]
     lines += [f"| {' | '.join(_plain(str(cell)) for cell in line.cells())} |" for line in run.lines]
@@ -49,5 +49,5 @@ def verification_json(run: chain.VerifiedRun) -> dict[str, transcript.JsonValue]
 
 
 def _plain(text: str) -> str:
-    """Replace markup in text from transcripts, which are not trusted."""
+    """Replace markup in text from transcripts, which is untrusted."""
     return "".join(c if c.isprintable() and c not in "|<>`*[]" else " " for c in text)

@@ -1,7 +1,7 @@
-"""*views*: consistency of the messages that the server sent to different parties.
+"""*views*: comparison of the messages that the server sent to different parties.
 
-A server that sends one party another model, assignment, set of hellos or survivor set can single it out
-(Pasquini et al., arXiv 2111.07380; protocol.md, steps 2, 6 and 7). The parties' transcripts are compared.
+Another model, assignment, set of hellos or survivor set can single out a party (Pasquini et al., arXiv
+2111.07380; protocol.md, steps 2, 6 and 7).
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ Sightings = Mapping[tuple[str, int, int], tuple[_Seen, ...]]
 
 
 def audit_views(recorded: Recorded) -> finding.Chapter:
-    """Check that all parties received one model, assignment and survivor set in each round."""
+    """Check that all parties received the same messages in each round."""
     found = _sightings(recorded)
     findings: list[finding.Finding] = []
     rows = []

@@ -1,7 +1,4 @@
-"""Validation of the transcript fields that audits read.
-
-A valid hash chain does not validate the contents: the writer of a transcript may write anything.
-"""
+"""Validation of the transcript fields that audits read: a hash chain does not validate contents."""
 
 from typing import Annotated, Final
 
@@ -13,7 +10,6 @@ from securefl.runtime.transcript import SAMPLES, Transcript
 _Names = tuple[str, ...]
 _Seed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 _AtomSeed = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64}([0-9a-f]{4})*)?$")]
-"""Atom seed in hex; empty without atoms."""
 _Name = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """Name of a file in ``transcripts/frames``."""
 _Key = tuple[int, int]
@@ -173,7 +169,7 @@ def check_entries(transcript: Transcript) -> None:
     """Refuse a transcript with an invalid entry.
 
     Raises:
-        ConfigError: names the file, the entry and the field.
+        ConfigError: it names file, entry and field.
     """
     for entry in transcript.entries:
         shape = _SHAPES.get(entry.kind)

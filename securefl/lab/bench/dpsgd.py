@@ -1,10 +1,9 @@
 """`securefl bench dpsgd`: CPU time of a step of DP-SGD per example, beside plain SGD, on one thread.
 
-The nets are those of Xiang et al. 2023 (Tables 7 and 8): 784-32-10 with ELU (25,450 parameters), and three
-5x5 convolutions of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD copies the
-parameters into the model, draws a batch of fixed size from 3,000 records, and makes one update. Plain SGD
-trains on the same number of examples of one epoch, in batches of the same size. Ratios are medians over
-repetitions.
+Nets of Xiang et al. 2023 (Tables 7 and 8): 784-32-10 with ELU (25,450 parameters), and three 5x5 convolutions
+of 16 channels with GroupNorm on 28x28 images (21,802). A step of DP-SGD loads the parameters, draws a batch
+of fixed size from 3,000 records, and makes one update. Plain SGD trains on as many examples in batches of the
+same size.
 """
 
 import statistics
@@ -29,12 +28,11 @@ RECORDS = 3_000
 PARTIES = 20
 PLAIN = "plain SGD"
 AIMS = {"mlp": 40.0, "cnn": 500.0}
-"""Target of microseconds per example for DP-SGD at batches of 16."""
+"""Target of microseconds per example at batches of 16."""
 
 _SHAPE, _CLASSES = (28, 28), 10
 _CPU = torch.device("cpu")
 _Work = tuple[Callable[[], object], int]
-"""Function to measure, and its number of examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,9 @@ class DpRow:
     parameters: int
     way: str
     microseconds: float
-    """CPU time per example, median over the repetitions."""
+    """CPU time per example, median over repetitions."""
     ratio: float
-    """Median ratio to plain SGD's time in the same repetition."""
+    """Median ratio to plain SGD in the same repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +59,10 @@ class DpReport:
 
 
 def run_dpsgd(batch: int = 16, repetitions: int = 5, steps: int = 40) -> DpReport:
-    """Measure both nets.
-
-    Args:
-        batch: examples of one step.
-        repetitions: of each measurement.
-        steps: of each repetition.
+    """Measure both nets; ``batch`` is the number of examples of a step, ``steps`` that of each repetition.
 
     Raises:
-        UsageError: a batch outside [1, 3000], no repetition or no step.
+        UsageError: a batch outside [1, 3000], or no repetition or step.
     """
     if not 1 <= batch <= RECORDS or repetitions < 1 or steps < 1:
         raise UsageError(
@@ -160,7 +153,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def print_dpsgd(console: Console, report: DpReport) -> None:
-    """Print one table."""
+    """Print the table."""
     title = f"DP-SGD, batches of {report.batch}: CPU us per example, medians of {report.repetitions}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
     table.caption = "aim, at batches of 16: " + ", ".join(f"{name} {aim:g} us" for name, aim in AIMS.items())

@@ -1,4 +1,4 @@
-"""Site that returns its input, for a separate process."""
+"""Site that returns its input."""
 
 import resource
 from typing import Any
@@ -7,11 +7,7 @@ import numpy as np
 
 
 class Echo:
-    """Site without work of its own, so that only the transfer is measured.
-
-    Args:
-        name: of the party: the length of the site's only array.
-    """
+    """Site without work, to measure the transfer. The party's name is the length of its only array."""
 
     samples = 1
 

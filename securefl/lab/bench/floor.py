@@ -1,7 +1,7 @@
-"""Floor of a secure sum: the operations that no implementation of this protocol can omit.
+"""Floor of a secure sum: operations that no implementation of the protocol can omit.
 
-One instance with m members, of which a send their masked input and k = m - a drop out after the shares; d
-words of w bytes; F frames per masked input. Everything else fits one frame.
+An instance has m members; a send their masked input, k = m - a drop out after the shares. There are d words
+of w bytes and F frames per masked input; all else fits one frame.
 
 ========================  ====================================  =========================================
 operation                 a surviving member                    the server
@@ -18,10 +18,10 @@ Ed25519 verifications     3 + (m - 1) + (a - 1): server's       2 m + a (2 + F):
 SHA-256                   every byte signed or verified         the same
 ========================  ====================================  =========================================
 
-Not in the floor, so that it counts against the implementation: Shamir's polynomials, HKDF, AES-GCM, share
-digests and hash trees, MessagePack, copies, checks, Python.
+Not in the floor: Shamir's polynomials, HKDF, AES-GCM, share digests and hash trees, MessagePack, copies,
+checks, Python.
 
-Rates are measured in plain loops over ready-made objects, in the same run and on vectors of the same size.
+Rates are measured in plain loops over ready-made objects, on vectors of the same size.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """CPU seconds of one operation (of one byte for ``keystream``, ``added`` and ``hashed``)."""
+    """CPU seconds of one operation, or of one byte for ``keystream``, ``added`` and ``hashed``."""
 
     keystream: float
     added: float
@@ -72,7 +72,7 @@ class Rates:
 
 
 def vector_frames(length: int, word: int = 4) -> int:
-    """Return F: frames of a masked input of ``length`` words of ``word`` bytes, at the largest frame size."""
+    """Return F: frames of a masked input of ``length`` words of ``word`` bytes."""
     # Around the vector: an array of two, the tag "MaskedInput", a length of 2, 3 or 5 bytes.
     size = length * word
     head = 1 + 1 + len("MaskedInput") + (2 if size < 2**8 else 3 if size < 2**16 else 5)
@@ -80,7 +80,7 @@ def vector_frames(length: int, word: int = 4) -> int:
 
 
 def member_operations(members: int, alive: int, length: int, hashed: int, word: int = 4) -> Operations:
-    """Return the left column of the table; ``hashed`` comes from the frames of the measured run."""
+    """Return the left column of the table; ``hashed`` is measured."""
     return Operations(
         keystream=members * length * word,
         added=members * length * word,
@@ -93,7 +93,7 @@ def member_operations(members: int, alive: int, length: int, hashed: int, word: 
 
 
 def server_operations(members: int, alive: int, length: int, hashed: int, word: int = 4) -> Operations:
-    """Return the right column of the table."""
+    """Return the right column of the table; ``hashed`` is measured."""
     pairs = (members - alive) * alive
     return Operations(
         keystream=(alive + pairs) * length * word,
@@ -107,12 +107,12 @@ def server_operations(members: int, alive: int, length: int, hashed: int, word: 
 
 
 def floor_seconds(operations: Operations, rates: Rates) -> dict[str, float]:
-    """Return CPU seconds by operation; the floor is their sum."""
+    """Return CPU seconds by operation."""
     return {name: getattr(operations, name) * getattr(rates, name) for name in Operations.__slots__}
 
 
 def measure_rates(length: int) -> Rates:
-    """Measure this machine's current rates, ring additions on a uint32 vector of ``length`` words."""
+    """Measure this machine's rates, ring additions on a uint32 vector of ``length`` words."""
     stream = Cipher(AES256(os.urandom(32)), CTR(bytes(16))).encryptor()
     zeros, buffer = bytes(CHUNK), bytearray(CHUNK + 15)
     target = np.zeros(max(1, length), dtype=np.uint32)
@@ -139,12 +139,12 @@ def measure_rates(length: int) -> Rates:
 
 
 def median_rates(samples: list[Rates]) -> Rates:
-    """Return the median of each rate separately."""
+    """Return the median of each rate."""
     return Rates(*(median(getattr(sample, name) for sample in samples) for name in Rates.__slots__))
 
 
 def _seconds(operation: Callable[[], object], count: int) -> float:
-    """Return the CPU seconds of one call: the median of a few loops, after one uncounted call."""
+    """Return the CPU seconds of a call: the median of a few loops, after one uncounted call."""
     operation()
     loops = []
     for _ in range(_SAMPLES):

@@ -1,8 +1,7 @@
 """`securefl bench crypten`: the same cluster sum by masks and by CrypTen, through the machines of a round.
 
-All parties and the server run in one process, through the wire's code, without network and training. Counted
-are the steps that the sum's messages and the update cause, and the bytes of their frames, not the round
-around it (model, hellos, nonces, evaluation).
+All run in one process, through the wire's code, without network and training. Only steps and frames of the
+sum count, not the round around it (model, hellos, nonces, evaluation).
 """
 
 import time
@@ -46,14 +45,12 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 SIZES: Final = ((3, 25_450), (5, 25_450), (3, 1_000_000))
-"""(members, words) of the default rows."""
 
 _RUN = RunId("bench")
 _AROUND: Final = frozenset(
     {"Here", "RollCall", "JoinRun", "Software", "Goodbye", "Invite", "ModelAnnounce"}
     | {"Hello", "Announce", "Reveal", "Reveals"}
 )
-"""Messages of the round around the sum."""
 _SCENARIO = """
 name = "bench"
 parties = {members}
@@ -69,21 +66,20 @@ rounds = 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Costs of one kind at one size; medians over repetitions, for a member also over the members."""
+    """Costs of one kind at one size; medians over repetitions and members."""
 
     kind: str
     members: int
     length: int
-    """d: words of the vector."""
     rounds: int
-    """Number of times that a message of the sum waits for another one."""
+    """Times that a message of the sum waits for another one."""
     sent: float
     """Bytes of a member's frames."""
     received: float
     member_seconds: float
     server_seconds: float
     wall_seconds: float
-    """From the first key to the opened sum, all members and the server one after another."""
+    """From the first key to the opened sum, members and server one after another."""
 
 
 @dataclass(slots=True)
@@ -111,11 +107,11 @@ def run_kinds(
     kinds: Sequence[str] = tuple(KINDS),
     entropy: Entropy | None = None,
 ) -> tuple[Cost, ...]:
-    """Measure every kind at every size.
+    """Measure each kind at each size.
 
     Raises:
         ConfigError: CrypTen is missing.
-        UsageError: a round opened no sum, or a wrong one: a bug.
+        UsageError: a round did not open its sum, which is a bug.
     """
     costs = []
     for members, length in sizes:
@@ -262,7 +258,7 @@ class _Round:
 
 
 def print_kinds(console: Console, costs: Iterable[Cost]) -> None:
-    """Print one line for each kind at each size."""
+    """Print a line for each kind and size."""
     table = Table(box=box.SIMPLE_HEAD, title="one cluster sum by kind: CPU and wall ms, medians")
     for column in ("m", "d", "kind", "rounds", "kB up", "kB down", "member", "server", "wall"):
         table.add_column(column, justify="left" if column == "kind" else "right")

@@ -1,4 +1,4 @@
-"""A meter of one process in a measured secure sum: CPU seconds by stage, frames, bytes."""
+"""Meter of one process in a secure sum: CPU seconds by stage, frames, bytes."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -10,17 +10,16 @@ from securefl.protocol import wire
 
 @dataclass(slots=True)
 class Meter:
-    """Running totals of one member or of the server. Seconds are the thread's CPU time, not wall time."""
+    """Totals of a member or the server. Seconds are CPU time of the thread."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    """Seconds by stage, in the order in which the stages first ran."""
+    """By stage, in order of the first call."""
     sent: int = 0
     """Bytes of frames, signatures included."""
     received: int = 0
     signatures: int = 0
     verifications: int = 0
     hashed: int = 0
-    """Bytes hashed for signing or verification."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -32,7 +31,7 @@ class Meter:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.thread_time() - start
 
     def count_signed(self, frames: Iterable[bytes]) -> None:
-        """Count frames that this process signed and sent."""
+        """Count frames that were signed and sent."""
         for frame in frames:
             self.sent += len(frame)
             self.signatures += 1
@@ -44,6 +43,6 @@ class Meter:
         self.count_relayed(frame)
 
     def count_relayed(self, frame: bytes) -> None:
-        """Count a frame verified inside another one, which has counted its bytes."""
+        """Count a frame verified inside another one."""
         self.verifications += 1
         self.hashed += len(frame) - wire.SIGNATURE

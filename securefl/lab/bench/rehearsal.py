@@ -1,14 +1,12 @@
-"""One whole secure sum in one process, through the wire's code, with a meter at each end.
+"""One secure sum in one process, through the wire's code, with a meter at each end.
 
-One rehearsal gives a sample per member. Stages of the round around the sum count if they are per instance
-(the freeze with its receipts, the sealed release), not if they are once per round: hello, nonces,
-certificate, ledger, the model itself. The disk (journal, spool) is left out.
+Stages per instance count (the freeze with its receipts, the sealed release), those once per round do not:
+hello, nonces, certificate, ledger, model. The disk (journal, spool) is left out.
 
-Stages of a member: ``keys`` (key pairs, shares, their digests), ``key list`` (check the adverts, seal boxes),
-``box list`` (open boxes, agree on masks), ``mask``, ``receipts`` (those of the freeze), ``release``. Stages
-of the server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open``
-(rebuild secrets, add, unmask). Both: ``sign`` (encode, cut, sign sent messages), ``verify`` (and reassemble,
-decode).
+Stages of a member: ``keys`` (key pairs, shares, digests), ``key list`` (check adverts, seal boxes), ``box
+list`` (open boxes, agree on masks), ``mask``, ``receipts`` (of the freeze), ``release``. Stages of the
+server: ``adverts``, ``boxes``, ``inputs`` (and receipts), ``releases`` (open, check), ``open`` (rebuild
+secrets, add, unmask). Both: ``sign`` (and encode, cut), ``verify`` (and reassemble, decode).
 """
 
 from collections.abc import Mapping
@@ -30,7 +28,7 @@ from securefl.protocol.secure_sum import MemoryStore, Setup, collecting, masking
 RUN = RunId("bench")
 RING_BITS = 32
 ENCODE = "encode"
-"""Stage that is shown separately: clip, rounding and ring belong to the update, not to the sum."""
+"""Stage that is shown separately: it belongs to the update, not to the sum."""
 _MessageT = TypeVar("_MessageT", bound=messages.Message)
 _PLACE = kernel.Place(0, 0, 0, 0)
 _CONTEXT = b"securefl bench release"
@@ -41,7 +39,6 @@ class Rehearsal:
     """Costs of one rehearsed secure sum."""
 
     members: tuple[Meter, ...]
-    """Meters of the surviving members."""
     server: Meter
 
 
@@ -141,7 +138,7 @@ class _Sum:
         encoded: Ring,
         alive: tuple[PartyId, ...],
     ) -> tuple[dict[PartyId, masking.client.Submitted], masking.server.MaskedInputs]:
-        """Send the box lists; collect masked inputs and receipts of the parties ``alive``."""
+        """Send the box lists; collect masked inputs and receipts of ``alive``."""
         with self.server.meter.stage("boxes"):
             phase, lists = masking.server.close_boxes(boxing)
         if not isinstance(phase, masking.server.MaskedInputs):
@@ -171,7 +168,7 @@ class _Sum:
     def open(
         self, submitted: Mapping[PartyId, masking.client.Submitted], phase: masking.server.MaskedInputs
     ) -> Ring:
-        """Freeze, exchange the sealed releases, and open the sum."""
+        """Freeze, exchange sealed releases, and open the sum."""
         survivors = phase.submitted
         releases: dict[PartyId, messages.InstanceShares] = {}
         for name, held in submitted.items():
@@ -214,10 +211,10 @@ class _Sum:
 
 
 def rehearse(members: int, length: int, dropped: int, entropy: Entropy) -> Rehearsal:
-    """Run one secure sum of ``members``, of which the last ``dropped`` drop out after their shares.
+    """Run one secure sum of ``members``; the last ``dropped`` drop out after their shares.
 
     Raises:
-        UsageError: the opened sum is not the sum of the inputs, or too few members are left to open it.
+        UsageError: the opened sum is wrong, or too few members are left.
     """
     # With the same survivors, the cache would already hold the Lagrange weights.
     crypto._weights_at_zero.cache_clear()

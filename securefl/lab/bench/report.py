@@ -1,4 +1,4 @@
-"""Readable tables and JSON of the benchmarks."""
+"""Tables and JSON of the benchmarks."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from securefl.lab.bench import secagg
 
 AIMS = ((1_000_000, 2.0), (0, 4.0))
-"""Pairs: least number of words, and target factor over the floor."""
+"""Least number of words, and target factor over the floor."""
 
 _TITLES = {
     "keystream": "AES-CTR",
@@ -21,11 +21,10 @@ _TITLES = {
     "verifications": "verify",
     "hashed": "SHA-256",
 }
-"""Names of floor operations in the tables."""
 
 
 def print_report(console: Console, report: secagg.BenchReport) -> None:
-    """Print the measurements: against the floor, stage by stage, and bytes."""
+    """Print measurements against the floor, by stage, and bytes."""
     console.print(_overview(report))
     for title, side in (("member", lambda r: r.member), ("server", lambda r: r.server)):
         console.print(_breakdown(f"{title}: CPU ms by stage", report.rows, side, lambda s: s.stages))
@@ -37,12 +36,12 @@ def print_report(console: Console, report: secagg.BenchReport) -> None:
 
 
 def report_json(report: object) -> bytes:
-    """Return a whole report of any benchmark; field names are those of its class."""
+    """Return a report as JSON by the names of its fields."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 
 def aim(length: int) -> float:
-    """Return the target factor over the floor for a vector of ``length`` words."""
+    """Return the target factor over the floor for ``length`` words."""
     return next(limit for least, limit in AIMS if length >= least)
 
 

@@ -1,11 +1,10 @@
-"""`securefl bench robust`: every rule and pre-aggregator beside its floor.
+"""`securefl bench robust`: rules and pre-aggregators beside their floors.
 
 The floor is one ``np.sort`` along the clusters for coordinate-wise rules, one Gram matrix for distance-based
-rules (and the mean and rules with a server gradient), both for Bulyan, and for nearest-neighbour mixing a
-Gram matrix and a product of its size with the rows; for clipping and bucketing a copy of the rows. Seconds
-are CPU seconds of all threads. Each repetition measures the floor just before the rule; ratios are medians
-over such pairs. Threads of a matrix product that wait for each other count as working: on a busy machine
-measure with OPENBLAS_NUM_THREADS=1.
+rules (and the mean and rules with a server gradient), both for Bulyan; for nearest-neighbour mixing a Gram
+matrix and a product of its size with the rows; for clipping and bucketing a copy. Seconds are CPU seconds of
+all threads; ratios are medians over pairs of floor and rule. Waiting threads of a matrix product count as
+working: on a busy machine set OPENBLAS_NUM_THREADS=1.
 """
 
 import gc
@@ -30,11 +29,9 @@ from securefl.base.stack import ClusterMeans
 from securefl.methods import robust
 
 ROBUST_SIZES = ((20, 1_000_000), (60, 100_000), (100, 1_000_000))
-"""(clusters, coordinates) of the default rows."""
 AIM = 2.0
-"""Target factor over the floor."""
 FEWEST = 7
-"""Fewest clusters that every measured rule accepts."""
+"""Fewest clusters that all measured rules accept."""
 
 Floor = Literal["sort", "gram", "sort + gram", "gram + product", "copy"]
 _SEED = bytes(32)
@@ -51,9 +48,9 @@ class RobustRow:
     floor: Floor
     floor_seconds: float
     ratio: float
-    """Median ratio over the repetitions, each with its own floor; infinite if a floor took no time."""
+    """Median over repetitions; infinite if a floor took no time."""
     memory: float
-    """Peak allocation besides the input, in multiples of the input's 8 c d bytes."""
+    """Peak allocation besides the input, over the input's 8 c d bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,10 @@ class RobustReport:
 
 
 def run_robust(sizes: Iterable[tuple[int, int]] = ROBUST_SIZES, repetitions: int = 3) -> RobustReport:
-    """Measure every rule at every size.
+    """Measure each rule at each size.
 
     Raises:
-        UsageError: no repetition, fewer than ``FEWEST`` clusters, or no coordinate.
+        UsageError: no repetition or coordinate, or fewer than ``FEWEST`` clusters.
     """
     sizes = tuple(sizes)
     if repetitions < 1 or any(c < FEWEST or d < 1 for c, d in sizes):
@@ -113,7 +110,7 @@ def steps_for(clusters: int) -> tuple[tuple[scenario.PreAggregation, Floor], ...
 
 
 def sample_stack(clusters: int, dimension: int) -> ClusterMeans:
-    """Return normal rows of unequal weight around one update; a tenth of them is -10 times an honest one."""
+    """Return normal rows of unequal weight around one update; a tenth is -10 times an honest one."""
     rng = np.random.default_rng(1)
     means = rng.standard_normal((clusters, dimension))
     means += 0.5
@@ -166,7 +163,7 @@ def _name(what: object) -> str:
 
 def _seconds(call: Callable[[], object]) -> float:
     collected = gc.isenabled()
-    gc.disable()  # as in timeit: a collection would be counted as the rule's
+    gc.disable()  # as in timeit: a collection would count as the rule's
     try:
         start = time.process_time()
         call()
@@ -186,7 +183,7 @@ def _peak(call: Callable[[], object]) -> int:
 
 
 def print_robust(console: Console, report: RobustReport) -> None:
-    """Print one table for each size."""
+    """Print a table for each size."""
     sizes = dict.fromkeys((row.clusters, row.dimension) for row in report.rows)
     for size in sizes:
         rows = [row for row in report.rows if (row.clusters, row.dimension) == size]

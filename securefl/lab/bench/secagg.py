@@ -1,7 +1,7 @@
-"""`securefl bench secagg`: one secure sum, measured beside the floor of the same run.
+"""`securefl bench secagg`: one secure sum beside the floor of the same run.
 
-Seconds are CPU seconds of one thread, medians over repetitions and, for the members, survivors. Rows follow
-Bonawitz et al. 2017 in counting one instance; :mod:`securefl.lab.bench.rehearsal` lists what is left out.
+Seconds are CPU seconds of one thread, medians over repetitions and survivors. As in Bonawitz et al. 2017, one
+instance counts (:mod:`securefl.lab.bench.rehearsal`).
 """
 
 import gc
@@ -28,7 +28,7 @@ from securefl.lab.bench.rehearsal import ENCODE, rehearse
 from securefl.protocol import messages
 
 SIZES = ((10, 100_000), (10, 1_000_000), (32, 100_000), (32, 1_000_000), (100, 100_000))
-"""(members, words) of the default rows; each is measured without dropouts and with 10 %."""
+"""Default rows: members, words; without dropouts and with 10 %."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,12 +37,12 @@ class BenchRow:
 
     Raises:
         UsageError: fewer than 3 members, an empty vector, more than messages allow of either, or more than a
-            third of the members dropped.
+            third dropped.
     """
 
     members: int
     length: int
-    """d: 32-bit words of the vector."""
+    """d, in 32-bit words."""
     dropped: int = 0
     """Members whose masked input never arrives."""
 
@@ -60,19 +60,18 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One member, or the server, in one row. All seconds are CPU seconds."""
+    """One member, or the server, in one row; CPU seconds."""
 
     seconds: float
-    """Seconds of all stages except ``encode``."""
+    """All stages except ``encode``."""
     floor: float
     ratio: float
     encode: float
-    """Seconds of clip, stochastic rounding and ring (members only): part of the update, not of the sum."""
+    """Clip, stochastic rounding and ring (members only), which belong to the update."""
     stages: dict[str, float]
     floor_parts: dict[str, float]
     operations: Operations
     sent: int
-    """Bytes of frames."""
     received: int
 
 
@@ -88,17 +87,17 @@ class RowResult:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Bytes as ``per_word * d + per_member * m + constant``, by least squares over the rows without dropouts.
+    """Bytes as ``per_word * d + per_member * m + constant``, by least squares over rows without dropouts.
 
-    SHARE (Velicheti et al. 2021), appendix C.5: a client sends and receives O(Rm + Rd), the server
-    O(Rnm + Rdn). Here R = 1 and n = m, and the server's bytes are fitted per member.
+    SHARE (Velicheti et al. 2021), appendix C.5: a client sends and receives O(Rm + Rd), the server O(Rnm +
+    Rdn). Here R = 1 and n = m; the server's bytes are per member.
     """
 
     per_word: float
     per_member: float
     constant: float
     error: float
-    """Largest relative distance of a row from the fit."""
+    """Largest relative error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class BenchReport:
     repetitions: int
     rows: tuple[RowResult, ...]
     member_bytes: Fit | None
-    """Fit of the members' bytes; None: fewer than three different rows without dropouts."""
+    """None with fewer than three different rows without dropouts."""
     server_bytes: Fit | None
 
 
@@ -118,15 +117,15 @@ def standard_rows(sizes: Iterable[tuple[int, int]] = SIZES) -> tuple[BenchRow, .
 
 
 def run_secagg(rows: Sequence[BenchRow], repetitions: int = 3, entropy: Entropy | None = None) -> BenchReport:
-    """Measure ``rows`` in order, each ``repetitions`` times with the rates of the floor in between.
+    """Measure ``rows``, each ``repetitions`` times with the rates of the floor in between.
 
     Raises:
-        UsageError: no repetition; or a wrong sum.
+        UsageError: no repetition, or a wrong sum.
     """
     if repetitions < 1:
         raise UsageError(f"repetitions must be at least 1, found {repetitions}")
     source = entropy or OsEntropy()
-    # Not measured: first library calls, and tables that are computed once per process.
+    # Not measured: first library calls, and tables made once per process.
     rehearse(4, 1_000, 1, source)
     results = tuple(_measure(row, repetitions, source) for row in rows)
     whole = [result for result in results if not result.row.dropped]

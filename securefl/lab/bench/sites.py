@@ -1,16 +1,15 @@
 """`securefl bench sites`: the cost of training in a site, beside the same training without one.
 
-In the party's process: a round of the Fashion-MNIST net, 784-64-10 (50,890 parameters), one epoch over 1,000
-samples in batches of 32 by ``torch.optim.SGD``. A torch loop with the duties of any local training (seed,
-parameters in, a finite update of f64 out) takes turns on one thread with a ``TorchSite`` behind the party's
-site handling, its log included; with the loop alone; and with the built-in training. The first two must end
-with the same bits. Ratios are of CPU time, medians over repetitions.
+In the party's process: the net 784-64-10 (50,890 parameters), one epoch over 1,000 samples in batches of 32
+by ``torch.optim.SGD``. A torch loop with the duties of any local training (seed, parameters in, a finite
+update of f64 out) alternates on one thread with a ``TorchSite`` behind the party's site handling, with the
+bare loop, and with the built-in training. Loop and site must end with the same bits. Ratios are medians of
+CPU time.
 
-In a separate process: a site that returns the d numbers of float32 that it received. Wall milliseconds from
-parameters to returned arrays, and of the whole training with conversion to f64 and checks. Copies are bytes
-over 4 d: shared memory pages ever written to; the party's peak allocation, by tracemalloc (which numpy
-reports to); and the peak resident memory of the site's process beyond its earlier memory and the shared
-memory.
+In a separate process: a site that returns its d numbers of float32. Wall milliseconds count from parameters
+to returned arrays, and for the whole training with conversion to f64 and checks. Copies are bytes over 4 d:
+shared memory pages ever written to; the party's peak allocation by tracemalloc; and the peak resident memory
+of the site's process beyond its earlier memory and the shared memory.
 """
 
 import contextlib
@@ -50,7 +49,6 @@ _ECHO = "securefl.lab.bench.echo:Echo"
 _CPU, _SHAPE, _CLASSES = torch.device("cpu"), (28, 28), 10
 ResultT = TypeVar("ResultT")
 Run = tuple[float, F64]
-"""CPU seconds, and the update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,10 @@ class HereRow:
     batches: str
     way: str
     milliseconds: float
-    """CPU time, median over the repetitions."""
+    """CPU time, median over repetitions."""
     ratio: float
-    """Median ratio to the time of the loop as a trainer in the same repetition."""
+    """Median ratio to the loop as a trainer in the same repetition."""
     low: float
-    """Lower quartile of the ratio."""
     high: float
 
 
@@ -74,13 +71,12 @@ class ApartRow:
 
     length: int
     milliseconds: float
-    """Wall clock, from parameters to returned arrays; median over the repetitions."""
+    """Wall clock, from parameters to returned arrays; median."""
     training: float
-    """Milliseconds of a whole training, which ends with a checked update of f64."""
+    """Whole training, up to a checked update of f64, ms."""
     here: float
-    """Milliseconds of the whole training with the site in the party's process."""
+    """Whole training with the site in the party's process, ms."""
     shared: float
-    """Copies of the parameters in the shared memory."""
     party: float
     """Further copies in the party."""
     site: float
@@ -107,10 +103,10 @@ def run_sites(length: int = LENGTH, repetitions: int = 100) -> SiteReport:
 
     Args:
         length: numbers sent to the site in a separate process.
-        repetitions: trainings of the net each way; a tenth of them, at least one, use that process.
+        repetitions: trainings of the net each way; a tenth of them, at least one, in that process.
 
     Raises:
-        UsageError: no repetition or no number; or the loop and the site end with different bits.
+        UsageError: no repetition or number, or loop and site end with different bits.
     """
     if repetitions < 1 or length < 1:
         raise UsageError(f"repetitions and length must be at least 1, found {repetitions} and {length}")
@@ -183,7 +179,7 @@ def _ways(loader: Any, log: Path) -> dict[str, Callable[[int], Run]]:
         return spent, models.change(params, models.to_vector(module))
 
     def as_a_trainer(number: int) -> Run:
-        """Train as any local training does: from f32 parameters to a finite update of f64."""
+        """Train as any local training does: from f32 parameters to a finite f64 update."""
 
         def train() -> F64:
             models.load_vector(module, params)

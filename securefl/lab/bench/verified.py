@@ -1,8 +1,8 @@
-"""`securefl bench verified`: the price of verified rounds, through the machines of whole rounds (ADR 0044).
+"""`securefl bench verified`: the price of verified rounds (ADR 0044).
 
-Two clusters in one process, through the wire's code, without network, training and evaluation. Runs with and
-without verification alternate, and their second round is measured: its announcement carries the attests of
-the first. Seconds are CPU seconds of one thread, medians over parties and repetitions.
+Two clusters run in one process, through the wire's code, without network, training and evaluation. Runs with
+and without verification alternate; the second round is measured, whose announcement carries attests. Seconds
+are CPU seconds of one thread, medians over parties and repetitions.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ from securefl.protocol.round import (
 from securefl.scenario import parse_scenario
 
 VERIFIED_SIZES: Final = ((10, 100_000), (10, 1_000_000))
-"""(members of a cluster, words) of the default rows."""
 MEMBER_LIMIT: Final = 1.25
-"""Target factor over the CPU time of a party in an unverified round, without repetitions."""
+"""Target factor over a party's CPU time in an unverified round, without repetitions."""
 OPENING_LIMIT: Final = 0.120
 """Target CPU seconds to receive and repeat an opening of 10 members and 1,000,000 words."""
 
 Role = Literal["member", "opening", "step", "server"]
 _MEASURED = 1
-"""Measured round; the one before it has no attests to relay."""
+"""The round before it has no attests to relay."""
 _CLUSTERS = 2
 _RUN = RunId("bench")
 _SCENARIO = """
@@ -74,33 +73,31 @@ rounds = 3
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCost:
-    """Costs of one size; CPU seconds of one round and party, medians."""
+    """Costs of one size; CPU seconds per round and party, medians."""
 
     members: int
-    """Members of each of two clusters."""
+    """Of each of two clusters."""
     length: int
-    """d: words of the vector."""
     member_before: float
-    """Seconds of a party in an unverified round, without training."""
+    """Party in an unverified round, without training."""
     member: float
-    """Seconds of a party in a verified round, without training and without repeated openings and steps."""
+    """Party in a verified round, without training and repetitions."""
     opening: float
-    """Seconds to repeat one opening, from the decoded proof to the signed attest."""
+    """To repeat one opening, from the decoded proof to the signed attest."""
     opening_received: float
-    """Seconds to receive its frames: signatures, reassembly, decoding."""
+    """To receive its frames."""
     step: float
-    """Seconds to repeat the step, as ``opening``."""
+    """To repeat the step, like ``opening``."""
     step_received: float
     server_before: float
     server: float
-    """Seconds of the server, with all proofs, sealed and signed."""
+    """Server with all proofs, sealed and signed."""
     opening_bytes: int
-    """Bytes of the frames of one proof of an opening."""
     step_bytes: int
 
     @property
     def ratio(self) -> float:
-        """Ratio of the member's seconds with and without verification."""
+        """Ratio of a party's seconds with and without verification."""
         return self.member / self.member_before
 
 
@@ -116,7 +113,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Frames of one message, or an internal event of the machine."""
+    """Frames of one message, or an internal event."""
 
     to: PartyId
     round: int
@@ -128,10 +125,10 @@ class _Item:
 def run_verified(
     sizes: Iterable[tuple[int, int]] = VERIFIED_SIZES, repetitions: int = 3, entropy: Entropy | None = None
 ) -> tuple[VerifiedCost, ...]:
-    """Measure every size.
+    """Measure each size.
 
     Raises:
-        UsageError: no repetition; or a round was not confirmed: a bug.
+        UsageError: no repetition, or a round was not confirmed, which is a bug.
     """
     if repetitions < 1:
         raise UsageError(f"repetitions must be at least 1, found {repetitions}")
@@ -180,7 +177,7 @@ def _cost(members: int, length: int, pairs: Sequence[tuple[_Rounds, ...]]) -> Ve
 
 
 class _Rounds:
-    """Three rounds of two clusters, of which the second is measured."""
+    """Three rounds of two clusters; the second is measured."""
 
     def __init__(self, members: int, length: int, verify: str, entropy: Entropy) -> None:
         parties, threshold = _CLUSTERS * members, max((members + 1) // 2 + 1, 3)
@@ -221,7 +218,7 @@ class _Rounds:
         return [node for name, node in self.nodes.items() if name != SERVER]
 
     def of(self, role: str) -> list[_Node]:
-        """Return the nodes that have this role for certain."""
+        """Return the server, or all parties for another role."""
         return [self.nodes[SERVER]] if role == "server" else self.parties
 
     def run(self) -> None:
@@ -312,7 +309,7 @@ def _receive(node: _Node, frames: tuple[bytes, ...]) -> kernel.Event[messages.An
 
 
 def print_verified(console: Console, costs: Iterable[VerifiedCost]) -> None:
-    """Print one line for each size."""
+    """Print a line for each size."""
     table = Table(
         box=box.SIMPLE_HEAD,
         title="verified rounds, two clusters: CPU ms of a round, medians",

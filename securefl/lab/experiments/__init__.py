@@ -1,4 +1,4 @@
-"""Figures of papers: from a figure file to simulations, curves, verdicts and a page."""
+"""Figures of papers: simulations, curves, verdicts, pages."""
 
 import lazy_loader
 

@@ -1,8 +1,4 @@
-"""Claims of a paper about its numbers: a few kinds, each a conjunction of comparisons between cells.
-
-A claim is in the file of an experiment (:mod:`securefl.lab.experiments.experiment`);
-:mod:`securefl.lab.experiments.verdicts` judges it.
-"""
+"""Claims about numbers: conjunctions of comparisons between cells."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
@@ -17,14 +13,14 @@ from securefl.base import sums
 Measure = Literal["final", "unrest"]
 Text = Annotated[str, Meta(min_length=1)]
 Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
-"""Labels of cells. The file as a whole is checked for unknown ones."""
+"""Labels of cells, checked by the reader of the file."""
 Margin = Annotated[float, Meta(ge=-1, le=1e6)]
 Accuracies = tuple[float, ...]
 """Accuracies by round, each in [0, 1]; a single number for a drawn problem."""
 
 
 class Inequality(Struct, frozen=True):
-    """Inequality of a claim: the expected difference exceeds a bound fixed beforehand."""
+    """Inequality of a claim: the expected difference exceeds a fixed bound."""
 
     says: str
     differences: tuple[float, ...]
@@ -34,7 +30,7 @@ class Inequality(Struct, frozen=True):
 
 
 Values = Mapping[str, Sequence[float]]
-"""Measured numbers by label of the cell and seed; the same number of seeds for each cell."""
+"""Numbers by label of the cell and seed; all cells have the same seeds."""
 
 
 def _minus(values: Values, one: str, other: str) -> tuple[float, ...]:
@@ -42,42 +38,41 @@ def _minus(values: Values, one: str, other: str) -> tuple[float, ...]:
 
 
 class Claim(scenario.FileTable, tag_field="kind", frozen=True, kw_only=True):
-    """Claim of the paper and its test.
+    """Claim and its test.
 
-    ``final``: mean accuracy over the file's ``last`` rounds. ``unrest``: mean change of accuracy between
-    consecutive rounds in the second half of the rounds.
+    ``final``: mean accuracy of the ``last`` rounds. ``unrest``: mean change between consecutive rounds in the
+    second half.
     """
 
     says: Text
-    """Claim in our words."""
     curves: Labels
     measure: Measure = "final"
     ours: bool = False
-    """True if the claim is ours, not the paper's; it does not count for the panel's verdict."""
+    """True if the claim is not the paper's; it does not count for the panel's verdict."""
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
-        """Yield the comparisons whose conjunction is the claim."""
+        """Yield the comparisons that make up the claim."""
         raise NotImplementedError
 
     def against(self, shown: Callable[[str], str]) -> str:
-        """Return the other side of the comparisons in words; ``shown`` formats the number of a cell."""
+        """Return the other side of the comparisons; ``shown`` formats the number of a cell."""
         raise NotImplementedError
 
 
 class Trend(Claim, frozen=True, kw_only=True):
-    """Monotone trend along ``curves``, in their order."""
+    """Monotone trend along ``curves``."""
 
     curves: Annotated[tuple[Text, ...], Meta(min_length=2)]
     tolerance: scenario.NonNegativeReal = 0.005
-    """Largest step in the other direction that still counts as level."""
+    """Largest step in the other direction that counts as level."""
     margin: scenario.PositiveReal = 0.01
-    """Smallest mean difference between first and last that counts."""
+    """Smallest mean difference between the ends that counts."""
 
     falling: ClassVar[bool] = False
 
     @property
     def along(self) -> tuple[str, ...]:
-        """Curves from the lowest to the highest, as claimed."""
+        """Curves from lowest to highest, as claimed."""
         return self.curves[::-1] if self.falling else self.curves
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
@@ -106,7 +101,7 @@ class Ordered(Claim, frozen=True, kw_only=True):
 
     than: Labels
     margin: Margin = 0.005
-    """Smallest mean difference that counts. Below 0: a difference down to it is a tie, which counts too."""
+    """Smallest mean difference that counts. Below 0: a difference down to it is a tie, which counts."""
     below: ClassVar[bool] = False
 
     def comparisons(self, values: Values) -> Iterator[Inequality]:
@@ -134,7 +129,7 @@ class Below(Ordered, tag="below", frozen=True, kw_only=True):
 
 
 class Within(Claim, tag="within", frozen=True, kw_only=True):
-    """Each of ``curves`` is equivalent to ``of``: less than ``distance`` away (two one-sided tests)."""
+    """Each of ``curves`` is less than ``distance`` away from ``of`` (two one-sided tests)."""
 
     of: Text
     distance: scenario.PositiveReal
@@ -180,7 +175,7 @@ AnyClaim = Increasing | Decreasing | Above | Below | Within | AtLeast | AtMost
 
 
 def labels_of(claim: AnyClaim) -> set[str]:
-    """Return the labels of all cells that a claim compares."""
+    """Return the labels of all cells in a claim."""
     others: Mapping[str, object] = msgspec.structs.asdict(claim)
     than, of = others.get("than", ()), others.get("of")
     return {
@@ -191,15 +186,7 @@ def labels_of(claim: AnyClaim) -> set[str]:
 
 
 def measure_curve(accuracies: Accuracies, measure: Measure, last: int, rounds: int) -> float:
-    """Return the measure of one curve.
-
-    Args:
-        accuracies: of the rounds run, at least one. A run that ended before ``rounds`` (aborted, or its model
-            destroyed) keeps its last accuracy.
-        measure: the measure.
-        last: rounds that count for ``final``.
-        rounds: planned.
-    """
+    """Return the measure of one curve; a run that ended before ``rounds`` keeps its last accuracy."""
     whole = [*accuracies, *[accuracies[-1]] * (rounds - len(accuracies))]
     if measure == "final":
         tail = whole[-last:]

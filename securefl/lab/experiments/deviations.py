@@ -1,7 +1,7 @@
-"""Opened sums with and without deviating parties, for measuring the power of the checks.
+"""Opened sums with and without deviating parties, for the power of the checks.
 
-Sums are drawn directly: the Skellam noise of k parties is one draw of k times the variance. All signals point
-the same way, so that honest ones use up the allowance.
+The Skellam noise of k parties is one draw of k times the variance. All signals point the same way: honest
+ones use up the allowance.
 """
 
 import math
@@ -16,28 +16,27 @@ from securefl.base.entropy import Entropy
 from securefl.methods import privacy
 
 STD: Final = 1024.0
-"""Standard deviation of one party's noise, steps."""
+"""Standard deviation of a party's noise, steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerSetting:
-    """Setting of sums whose checks are measured."""
+    """Setting of sums to check."""
 
     dim: int
     members: int
     multiplier: float = 1.0
-    """Standard deviation of a party's noise over the largest norm of its signal."""
+    """Standard deviation of a party's noise over its clipping bound."""
     note: str = "One party's noise has the standard deviation of its signal's bound."
-    """Meaning of the multiplier, as a sentence."""
 
     @property
     def norm(self) -> float:
-        """Clipping bound of each signal, steps."""
+        """Clipping bound of a signal, steps."""
         return STD / self.multiplier
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the noise in a sum, steps: the unit of deviations."""
+        """Standard deviation of a sum's noise, steps: the unit of deviations."""
         return math.sqrt(self.members) * STD
 
     def plan(self, alpha: float) -> privacy.CheckPlan:
@@ -55,7 +54,7 @@ class PowerSetting:
         return total
 
     def direction(self, entropy: Entropy) -> F64:
-        """Return a random direction, f64 ``(dim,)`` of norm 1."""
+        """Return a random unit vector, f64 ``(dim,)``."""
         dense = privacy.noise_table("skellam", 256.0).sample(self.dim, entropy).astype(np.float64)
         return dense / math.sqrt(float(np.square(dense).sum()))
 
@@ -68,14 +67,13 @@ Make = Callable[[PowerSetting, Entropy, Entropy], I64]
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One row of the table."""
+    """Row of the table."""
 
     name: str
     make: Make
     fewest: int = 1
-    """Fewest members that deviate."""
     honest: bool = False
-    """True if the sum is honest: its failure rate is the rate of false alarms."""
+    """True if its failure rate is that of false alarms."""
 
 
 def _round_values(values: F64) -> I64:
@@ -110,7 +108,7 @@ def _spike(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
 
 
 def _constant(setting: PowerSetting, _fixed: Entropy, fresh: Entropy) -> I64:
-    """Return a sum with the whole allowance as single steps on as many coordinates as it permits."""
+    """Return a sum with the whole allowance as equal integer steps."""
     values = setting.noise(setting.members, fresh)
     total = setting.members * setting.norm
     height = max(1, math.floor(total / math.sqrt(setting.dim)))
@@ -138,7 +136,6 @@ def _all_scaled(factor: float) -> Make:
 
 
 def _flipped_upload(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """Multiply one member's finished upload, noise included, by -10."""
     return _sum(-11, -1)(setting, fixed, fresh) - 10 * setting.noise(1, fresh.child("own"))
 
 
@@ -171,12 +168,12 @@ def _shift(spreads: float) -> Make:
 
 
 def _imitation(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """Return noise of the agreed law without a signal."""
+    """Let one member send noise of the agreed law without a signal."""
     return _sum(-1, 0)(setting, fixed, fresh)
 
 
 def _sort_noise(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """Sort the member's honestly drawn noise in the order of a direction's coordinates."""
+    """Sort one member's honestly drawn noise in the order of a direction's coordinates."""
     own = np.empty(setting.dim, dtype=np.int64)
     own[np.argsort(setting.direction(fixed.child("target")))] = np.sort(setting.noise(1, fresh.child("own")))
     return _sum(-1, -1)(setting, fixed, fresh) + own

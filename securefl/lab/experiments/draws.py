@@ -1,4 +1,4 @@
-"""Draws of a setting: random clusters and dropouts, and the updates that the opened sums determine."""
+"""Draws of clusters and dropouts, and the updates that opened sums determine."""
 
 from dataclasses import dataclass
 
@@ -11,27 +11,27 @@ from securefl.lab.experiments.sweep import Sweep, SweepSetting
 from securefl.methods import clustering, leakage, privacy
 
 LEAST_SURVIVORS = 2
-"""Fewest survivors of an opened cluster: a sum of one is that party's update."""
+"""Fewest survivors of an opened cluster: a sum of one is an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Knowledge of the server and the colluders after one draw."""
+    """Knowledge of server and colluders after a draw."""
 
     counted: float
-    """Share of the parties in the opened sums; 0 if a cascade of dropouts left no sum to open."""
+    """Share of parties in opened sums; 0 if a cascade of dropouts left none."""
     exposed: float
-    """Share of the counted parties, colluders apart, whose updates are determined."""
+    """Share of counted honest parties with determined updates."""
     once: float
-    """Largest leverage: exposure under noise that is added once, from 1 / h to 1 for the exposed."""
+    """Largest leverage: exposure under noise added once, from 1 / h to 1."""
     fresh: float
-    """Largest sum of 1 / h over the openings of a party: exposure under fresh noise in each opening."""
+    """Largest sum of 1 / h over a party's openings: exposure under fresh noise in each."""
 
 
 def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     """Draw clusters, dropouts and colluders, and analyse the opened sums.
 
-    Draws with the same seed share their clusters, dropouts and colluders, up to the smaller number of each.
+    Draws with one seed agree in them, up to the smaller number of each.
     """
     entropy = InsecureSeededEntropy(seed).child("leakage", setting.parties, setting.size)
     names = tuple(PartyId(f"p{number:04d}") for number in range(setting.parties))
@@ -47,18 +47,18 @@ def look(setting: SweepSetting, reclusterings: int, seed: int) -> Found:
     prime = leakage.draw_prime(entropy.child("prime"))
     ledgers = leakage.plan_ledgers(drawn, survivors, 0, prime, new_work=setting.work == "new")
     works = [_exposure_counts(ledger.without(colluders), survivors - colluders) for ledger in ledgers]
-    # Maximum over the works, each of which has its own update.
+    # Maximum over the works, each with its own update.
     return Found(len(survivors) / len(names), *map(max, zip(*works, strict=True)))
 
 
 def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[str, float]]:
-    """Make all draws of a cell and their joint values.
+    """Make all draws of a cell.
 
-    With noise accounting the values are the ``exposure`` of the worst draw (mu^2 sigma^2,
-    :mod:`securefl.lab.experiments.noise`) and its ``epsilon`` over the whole run.
+    With noise accounting also return the worst draw's ``exposure`` (mu^2 sigma^2,
+    :mod:`securefl.lab.experiments.noise`) and ``epsilon`` over the run.
 
     Raises:
-        ConfigError: noise is accounted for, and dp_accounting is missing.
+        ConfigError: dp_accounting is needed and missing.
     """
     setting, reclusterings = sweep.at(place)
     found = [look(setting, reclusterings, seed) for seed in range(sweep.draws)]
@@ -93,7 +93,6 @@ def _drawn(
 
 
 def _exposure_counts(ledger: leakage.LeakageLedger, others: frozenset[PartyId]) -> tuple[float, float, float]:
-    """Return ``exposed``, ``once`` and ``fresh`` of one update version."""
     rows = ledger.matrix
     counts = rows.sum(axis=1)
     hidden = [column for column, name in enumerate(ledger.parties) if name in others]

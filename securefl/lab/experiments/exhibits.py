@@ -1,4 +1,4 @@
-"""Files of experiments, read and checked, and the scenarios of their cells."""
+"""Files of experiments, and the scenarios of their cells."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,31 +15,29 @@ from securefl.lab.experiments.sweep import Sweep, read_sweep
 from securefl.methods import feasibility
 
 _STUDY: Final = "_study.toml"
-"""File shared by the experiments of a paper; a folder without it contains panels."""
+"""File shared by a paper's experiments; a folder without it contains panels."""
 _TRIALS: Final = "_trials.toml"
-"""File that marks a folder of trials on drawn problems, without a federation."""
+"""File that marks a folder of trials on drawn problems."""
 ALL: Final = "all"
-"""Word that selects all numbers."""
 _MOST: Final = 1_000
-"""Most cells of a comparison. More are probably a mistake in the file."""
+"""Most cells of a comparison; more are probably a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlan:
-    """Scenario to simulate for each cell, or the reason why none is feasible."""
+    """Scenario of each cell, or the reason why none is feasible."""
 
     scenarios: dict[str, scenario.Scenario]
     """Feasible scenarios by label; at least one."""
     refused: dict[str, str]
-    """Reason of infeasibility by label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One numbered table or figure, with its experiment and study."""
+    """Numbered table or figure, with its experiment and study."""
 
     paper: str
-    """Name of the paper; empty for a comparison."""
+    """Empty for a comparison."""
     path: Path
     study: experiment.Study
     sheet: experiment.Experiment
@@ -47,37 +45,37 @@ class Exhibit:
     drawn: trials.Trials | Sweep | None = None
     """Source of drawn numbers; None for a federation or a split of data."""
     base: Mapping[str, Any] | None = None
-    """Scenario of a comparison, which has no scenario file."""
+    """Scenario of a comparison."""
 
     @property
     def title(self) -> str:
-        """Title of the experiment and of this item."""
+        """Title of experiment and item."""
         title, own = self.sheet.title, self.item.title
         return title if own == title else f"{title}: {own}"
 
     @property
     def claim(self) -> str:
-        """Claim of the paper, on one line."""
+        """Claim of the paper on one line."""
         return " ".join(self.sheet.claim.split())
 
     @property
     def named(self) -> bool:
-        """True if its data sets have names, some of which may be missing or chosen."""
+        """True if data sets have names, some of which may be missing or chosen."""
         return self.study.datasets != (experiment.UNNAMED,)
 
     def stem(self, dataset: str, scale: experiment.ScaleName) -> str:
-        """Return the stem of its file names."""
+        """Return the stem of its files."""
         if isinstance(self.drawn, Sweep) or self.base is not None:
             return self.item.number
         return f"{self.item.key}-{dataset}-{scale}" if dataset else f"{self.item.number}-{scale}"
 
     def datasets(self) -> tuple[experiment.StudyDataset, ...]:
-        """Return the data sets of the study that it covers."""
+        """Return the data sets that it covers."""
         only = self.item.only
         return tuple(one for one in self.study.datasets if not only or one.name in only)
 
     def cells_at(self, scale: experiment.ScaleName) -> tuple[experiment.CellChoice, ...]:
-        """Return the cells that are run at a scale.
+        """Return the cells of a scale.
 
         Raises:
             ConfigError: the experiment has no such scale.
@@ -99,10 +97,10 @@ class Exhibit:
     def values(
         self, scale: experiment.ScaleName, dataset: experiment.StudyDataset, cell: experiment.CellChoice
     ) -> experiment.Values:
-        """Return every number of one cell, derived ones included.
+        """Return all values of a cell, derived ones included.
 
         Raises:
-            ConfigError: one of them is out of range.
+            ConfigError: a value is out of range.
         """
         study, sheet, item = self.study, self.sheet, self.item
         given = (study.values, dataset.values, sheet.values, sheet.scale[scale].values, item.values)
@@ -114,10 +112,10 @@ class Exhibit:
     def overrides(
         self, scale: experiment.ScaleName, source: Source, cell: experiment.CellChoice
     ) -> experiment.Overrides:
-        """Return the overrides that make the scale's scenario that of a cell.
+        """Return the overrides that turn the scale's scenario into that of a cell.
 
         Raises:
-            ConfigError: a name in them has no value.
+            ConfigError: a ``$name`` has no value.
         """
         sheet, dataset = self.sheet, source.dataset
         templates = (
@@ -132,21 +130,20 @@ class Exhibit:
         values = self.values(scale, dataset, cell)
         if source.auxiliary:
             values["auxiliary"] = source.auxiliary
-        # The path comes last and is not a template: a folder may have any name.
+        # Last and not a template: a folder may have any name.
         return (
             *quantities.fill(templates, values),
             *((f"data.set={source.quoted}",) if dataset.name else ()),
         )
 
     def plan(self, scale: experiment.ScaleName, source: Source | None = None) -> CellPlan:
-        """Return the scenario of every cell. Invalid fields are errors; infeasible numbers are not.
+        """Return the scenarios of all cells.
 
-        Args:
-            scale: one of the experiment's.
-            source: the data; None: those of an exhibit that names none.
+        Invalid fields are errors; infeasible numbers are refusals. ``source`` is None for an exhibit that
+        names no data.
 
         Raises:
-            ConfigError: the experiment has no such scale; a file or an override is refused; or every cell is.
+            ConfigError: no such scale; a file or override is refused, or all cells are.
         """
         cells = self.cells_at(scale)
         if self.drawn is not None:
@@ -201,19 +198,15 @@ class Exhibit:
 
 
 def papers(root: Path) -> tuple[str, ...]:
-    """Return all papers below a folder, sorted by name: each a folder with files of experiments."""
+    """Return the names of all papers below a folder, sorted: folders with files of experiments."""
     return tuple(sorted(folder.name for folder in root.iterdir() if folder.is_dir() and _files(folder)))
 
 
 def exhibits(root: Path, paper: str) -> tuple[Exhibit, ...]:
-    """Return all tables and figures of a paper; tables first, in the order of their numbers.
-
-    Args:
-        root: folder with one folder per paper.
-        paper: one of :func:`papers`.
+    """Return all tables and figures of a paper in order, tables first.
 
     Raises:
-        ConfigError: a file is refused; two items have one number.
+        ConfigError: a file is refused, or two items have one number.
     """
     folder = root / paper
     if (folder / _TRIALS).exists():
@@ -245,8 +238,8 @@ def comparison_of(path: Path) -> Exhibit:
     """Read a comparison as an exhibit without a paper.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; two
-            axes, choices or curves share a label; a claim names an unknown curve.
+        ConfigError: a file or field is invalid, two axes, choices or curves share a label, or a claim names
+            an unknown curve.
     """
     scenario.own_parts_from(path.parent)
     comparison = reading.read_section(path, experiment.Comparison)
@@ -273,7 +266,7 @@ def sweep_of(path: Path, study: experiment.Study) -> Exhibit:
     """Read a sweep over random reclusterings as an exhibit.
 
     Raises:
-        ConfigError: see :func:`securefl.lab.experiments.sweep.read_sweep`.
+        ConfigError: as :func:`securefl.lab.experiments.sweep.read_sweep`.
     """
     sweep = read_sweep(path)
     sheet = sweep.whole()
@@ -283,7 +276,7 @@ def sweep_of(path: Path, study: experiment.Study) -> Exhibit:
 def choose_exhibits(
     known: Sequence[Exhibit], wanted: Sequence[tuple[experiment.Kind, str]]
 ) -> tuple[Exhibit, ...]:
-    """Return the ``wanted`` exhibits in order, by kind and number (``5``: all panels of figure 5) or ``all``.
+    """Return the ``wanted`` exhibits by kind and number (``5``: all panels of figure 5) or ``all``.
 
     Raises:
         ConfigError: there is no such table or figure.
@@ -307,7 +300,7 @@ def read_study(path: Path) -> experiment.Study:
     """Read and check a study file.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range.
+        ConfigError: a file or field is invalid.
     """
     study = reading.read_section(path, experiment.Study)
     names = [one.name for one in study.datasets]
@@ -325,8 +318,8 @@ def read_panel(path: Path) -> experiment.Experiment:
     """Read and check a panel.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim
-            names an unknown curve; two curves share a label; the panel is not the file's name.
+        ConfigError: a file or field is invalid, a claim names an unknown curve, two curves share a label, or
+            the panel is not the file's name.
     """
     panel = reading.read_section(path, experiment.Panel)
     sheet = panel.whole()
@@ -340,8 +333,7 @@ def read_sheet(path: Path, study: experiment.Study) -> experiment.Experiment:
     """Read and check the file of an experiment.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; a claim,
-            a scale, or published numbers name unknown cells, choices or data sets.
+        ConfigError: a file or field is invalid, or names an unknown cell, choice or data set.
     """
     sheet = reading.read_section(path, experiment.Experiment)
     labels = _check_cells(path, sheet)

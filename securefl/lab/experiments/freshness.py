@@ -1,7 +1,6 @@
-"""Freshness of committed results: a part of each is recomputed and compared.
+"""Freshness of committed results: a part of each is recomputed.
 
-``securefl reproduce PAPER --check`` writes its findings to ``<paper>-checked.json`` beside the page; lists
-and pages mark stale results from it.
+``--check`` writes ``<paper>-checked.json``, by which lists and pages mark stale results.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,24 +17,20 @@ from securefl.runtime import report
 OTHER_DRAWS: Final = ", most likely under other draws of clusters"
 LAST_BITS: Final = ", and differ by what the order of a sum changes"
 Numbers = Sequence[float]
-"""Accuracies by round; for a trial, its measured values."""
+"""Accuracies by round, or measurements of a trial."""
 
 
 class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table, figure or panel with one recomputed cell."""
+    """Table, figure or panel with one recomputed cell."""
 
     stem: str
     result: str
-    """Fingerprint of the checked result; a later result has another one."""
     cell: str = ""
-    """Recomputed cell and seed."""
     compared: int = 0
-    """Numbers compared, usually rounds."""
     difference: float = 0.0
-    """Largest difference between the committed and the recomputed numbers."""
     unchecked: str = ""
     commit: str = ""
-    """Commit that recomputed, if it is not the commit of the last check."""
+    """Commit that recomputed, if not that of the last check."""
 
     @property
     def stale(self) -> bool:
@@ -50,25 +45,24 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CheckRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Results of a check of a paper's committed results."""
+    """Check of a paper's committed results."""
 
     paper: str
     commit: str
-    """Commit of the last check; earlier findings keep their own."""
     versions: dict[str, str]
     checked: tuple[CheckedResult, ...]
 
     def of(self, stem: str, result: str) -> CheckedResult | None:
-        """Return the check of a result; None if it was not checked, or was run again since."""
+        """Return the check of a result; None if missing or older than the result."""
         return next((one for one in self.checked if (one.stem, one.result) == (stem, result)), None)
 
     def mark(self, stem: str, result: str) -> str:
-        """Return the mark behind a verdict in a list."""
+        """Return the mark behind a verdict."""
         found = self.of(stem, result)
         return " (stale)" if found is not None and found.stale else ""
 
     def note(self, stem: str, result: str) -> str:
-        """Return a warning for a page, in Markdown; empty if there is none."""
+        """Return a warning in Markdown, or ""."""
         found = self.of(stem, result)
         if found is None or not found.stale:
             return ""
@@ -84,16 +78,13 @@ NEVER_CHECKED = CheckRecord(paper="", commit="", versions={}, checked=())
 
 
 def fingerprint(results: Mapping[str, Iterable[Numbers]]) -> str:
-    """Return a digest (32 hex digits) of all numbers of a result, by label and seed."""
+    """Return a digest (32 hex digits) of a result's numbers, by label and seed."""
     plain = {label: [list(one) for one in seeds] for label, seeds in results.items()}
     return crypto.digest("checked result", msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
 
 def compare(stem: str, result: str, cell: str, committed: Numbers, again: Numbers) -> CheckedResult:
-    """Compare recomputed numbers with the same number of committed ones.
-
-    Fewer committed than computed numbers are a difference of 1: today's run ends elsewhere.
-    """
+    """Compare recomputed numbers with committed ones; fewer committed ones are a difference of 1."""
     pairs = zip(committed, again, strict=False)
     difference = max((abs(former - now) for former, now in pairs), default=1.0)
     if len(again) > len(committed):
@@ -104,15 +95,15 @@ def compare(stem: str, result: str, cell: str, committed: Numbers, again: Number
 
 
 def check_file(results: Path) -> Path:
-    """Return the path of the check of a folder of results, beside it."""
+    """Return the path of a results folder's check, beside it."""
     return results.parent / f"{results.name}-checked.json"
 
 
 def read_check(results: Path) -> CheckRecord:
-    """Return the last check of a folder of results; an empty one if there was none.
+    """Return the last check of a results folder, or an empty one.
 
     Raises:
-        ConfigError: the file cannot be read or holds no check.
+        ConfigError: unreadable, or not a check.
     """
     path = check_file(results)
     try:
@@ -130,7 +121,7 @@ def read_check(results: Path) -> CheckRecord:
 
 
 def merge_checks(former: CheckRecord, now: CheckRecord) -> CheckRecord:
-    """Merge a check with former findings: of results that it did not check or could not compute."""
+    """Merge a check with former findings on results that it left out or could not compute."""
     if former.paper != now.paper:
         return now
     found = {one.stem: one for one in former.checked}

@@ -1,4 +1,4 @@
-"""Rulings on all claims of a paper: evidence of each record, then one family of tests (ADR 0066)."""
+"""Rulings on all claims of a paper as one family of tests (ADR 0066)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,10 @@ from securefl.lab.experiments.verdicts import ClaimVerdict, decide_claims, judge
 
 @dataclass(frozen=True, slots=True)
 class Rulings:
-    """Rulings on the claims of one record."""
+    """Rulings on the claims of a record."""
 
     verdicts: tuple[ClaimVerdict, ...] = ()
     unjudged: tuple[str, ...] = ()
-    """Claims about cells that were not run, each with the reason."""
 
 
 NOT_JUDGED = Rulings()
@@ -24,10 +23,7 @@ NOT_JUDGED = Rulings()
 def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[str, Rulings]:
     """Return rulings on all claims of a paper by the stem of their record.
 
-    Args:
-        known: all exhibits of the paper.
-        records: all results of the paper. Their claims are one family, so that the rulings on a record depend
-            on the others.
+    Claims are one family: the rulings on a record depend on all ``records``.
     """
     found = {
         record.stem: _evidence(exhibit, record)
@@ -65,6 +61,6 @@ def _why_unjudged(claim: AnyClaim, cells: Sequence[CellRecord]) -> str:
 
 
 def ruling_lines(rulings: Rulings) -> Iterator[str]:
-    """Yield a line for each claim, for a terminal."""
+    """Yield a line for each claim."""
     yield from map(str, rulings.verdicts)
     yield from (f"not judged: {line}" for line in rulings.unjudged)

@@ -1,4 +1,4 @@
-"""One simulation for a curve: accuracy by round, resumable. Imports torch."""
+"""One simulation for a curve, resumable. Imports torch."""
 
 import contextlib
 import time
@@ -30,30 +30,27 @@ from securefl.training import data, models, sgd
 from securefl.training.sites import site_maker
 
 BETWEEN_CHECKPOINTS = 20.0
-"""Seconds between checkpoints. A shorter simulation needs none."""
 
 OnRound = Callable[[int], None]
-"""Callback with the number of finished rounds."""
 
 
 class _EnoughError(Exception):
-    """Raised when the requested number of rounds is simulated."""
+    """Raised after the requested number of rounds."""
 
 
 class SiteMetric:
-    """Listener for one metric of ``[evaluation]`` by round; a missing value is the previous round's.
+    """Listener for one metric of ``[evaluation]`` by round.
 
-    Rounds before the first value have it, too.
+    A missing value is the previous round's, or else the first one.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.values: list[float] = []
         self.rounds = 0
-        """Finished rounds, with a value or without."""
 
     def on_report(self, _now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        """Record a finished round."""
         if isinstance(report, RoundDone):
             self.rounds += 1
             found = [one.value for one in report.metrics if one.name == self._name]
@@ -63,56 +60,50 @@ class SiteMetric:
                 self.values += self.values[-1:]
 
     def on_reject(self, _vantage: str, _culprit: str, _reason: str) -> None:
-        """Ignore a refusal: it changes no metric."""
+        """Ignore a refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationJob:
-    """Simulation of a scenario and a seed, and the folder for its results."""
+    """Simulation of a scenario and a seed."""
 
     scenario: Scenario
     seed: int
     folder: Path
-    """Folder of results and checkpoints, shared by all figures."""
+    """Results and checkpoints, shared by all figures."""
     data_dir: Path | None = None
     device: str | None = None
     threads: int = 1
-    """Parties, or groups of them, that train at the same time; no result depends on it."""
+    """Parallel trainings; results do not depend on it."""
     every: int = 1
-    """Rounds between tests of the model, 1 or more."""
+    """Rounds between tests of the model, >= 1."""
     last: int = 1
     """Rounds at the end that are all tested."""
     site: str = ""
-    """``module:name`` of the parties' sites; then ``stop.metric`` is measured by sites on the model that a
-    round begins with.
-    """
+    """``module:name`` of sites that measure ``stop.metric`` of the model that a round begins with."""
 
     @property
     def rounds(self) -> int:
-        """Number of planned rounds."""
+        """Planned rounds."""
         return self.scenario.stop.rounds
 
     @property
     def draws(self) -> str:
-        """Digest that its clusters are drawn under."""
+        """Digest under which clusters are drawn."""
         return provenance.draws_of(self.scenario)
 
     def check_device(self) -> None:
-        """Refuse a missing device early.
-
-        Raises:
-            ConfigError: it is missing.
-        """
+        """Refuse a missing device. Raises: ConfigError: it is missing."""
         models.pick_device(self.device or self.scenario.training.device)
 
     @property
     def stem(self) -> str:
-        """Stem of its file names: equal for equal scenarios with equal seeds."""
+        """Stem of its files: equal for equal scenarios and seeds."""
         thinned = f"-{self.every}-{self.last}" if self.every > 1 else ""
         return f"{scenario_key(self.scenario, self.site)}-{self.seed}{thinned}"
 
     def read_finished(self) -> SeedRecord | None:
-        """Return the result of an earlier run; None if there is none that can be read."""
+        """Return an earlier result, if it is readable."""
         if self.every > 1:
             # A result with every model tested serves as well.
             full = replace(self, every=1).read_finished()
@@ -124,18 +115,17 @@ class SimulationJob:
             return None
 
     def forget(self) -> None:
-        """Delete all files of an earlier run of this simulation."""
+        """Delete all files of an earlier run."""
         for left in (self._result, self._part, self._checkpoint):
             left.unlink(missing_ok=True)
 
     def measure(self, on_round: OnRound) -> SeedRecord:
         """Simulate to the end, from the last checkpoint if there is one, and keep the result.
 
-        Runs with watched groups (:mod:`securefl.lab.experiments.task_groups`) or training sites, whose state
-        is private, have no checkpoints.
+        Runs with watched groups or training sites, whose state is private, have no checkpoints.
 
         Raises:
-            ConfigError: data or device are missing, or the scenario is refused.
+            ConfigError: data or device is missing, or the scenario is refused.
             RunAbortedError: the disk is full or gone.
         """
         scenario = nameless(self.scenario)
@@ -181,7 +171,7 @@ class SimulationJob:
         def after_round(standing: ServerState, dead: Collection[PartyId]) -> None:
             nonlocal saved
             if time.monotonic() - saved >= BETWEEN_CHECKPOINTS:
-                # Accuracies first: a checkpoint is useless without those before it.
+                # Accuracies first: a checkpoint needs those before it.
                 write_result(self._part, encode(so_far("interrupted")))
                 write_checkpoint(
                     self._checkpoint, federation.plan, standing, dead, training=federation.training
@@ -194,7 +184,7 @@ class SimulationJob:
         elif watch is None:
             course = SimulatedRounds(federation, (), after_round, standing, dead)
         else:
-            # A checkpoint omits the state of the watch.
+            # A checkpoint omits the watch.
             course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, kernel.Aborted) else "")
@@ -204,10 +194,10 @@ class SimulationJob:
         return record
 
     def measure_again(self, tests: int) -> tuple[float, ...]:
-        """Return accuracy by round of a new simulation up to its ``tests``-th test; keep nothing.
+        """Return accuracy by round up to the ``tests``-th test; keep nothing.
 
         Raises:
-            ConfigError: data or device are missing, or the scenario is refused.
+            ConfigError: data or device is missing, or the scenario is refused.
         """
         federation = self._assemble(nameless(self.scenario))
         if self.site:
@@ -230,7 +220,7 @@ class SimulationJob:
         return tuple(accuracies)
 
     def _assemble(self, scenario: Scenario) -> SimulatedFederation:
-        # Clusters follow from run, seed and the scenario's choices: no two curves share them.
+        # Clusters follow from run, seed and choices: no two curves share them.
         run = RunId(f"figure-{self.seed}")
         sites = site_maker(self.site) if self.site else None
         return assemble(
@@ -238,7 +228,7 @@ class SimulationJob:
         )
 
     def _tests(self, round_: int) -> bool:
-        """Return True if the model of a round is tested, counted from the end: the last one always is."""
+        """Return True if the model of a round is tested, counted from the last one, which always is."""
         stop = self.scenario.stop
         if stop.target is not None or stop.patience is not None:
             # This may be the last round.
@@ -277,10 +267,7 @@ class SimulationJob:
 
 
 def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | None:
-    """Return epsilon of a party in every round, had its noise been secret.
-
-    None without noise, or if no accountant applies.
-    """
+    """Return epsilon of a party in all rounds, had its noise been secret; None without an accountant."""
     plan, mechanism = federation.plan, federation.plan.mechanism
     if mechanism is None:
         return None
@@ -299,7 +286,7 @@ def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | 
 
 
 def device_of(federation: SimulatedFederation) -> str:
-    """Return the kind of device that a federation computes on."""
+    """Return the kind of device of a federation."""
     return next(federation.module.parameters()).device.type
 
 

@@ -1,8 +1,8 @@
-"""Effect of privacy noise on updates opened in several sums, by place and number of additions.
+"""Effect of privacy noise on updates opened in several sums.
 
 The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure), s being one
 party's noise (privacy-notes, section 2); only then does sampling amplify. Parties that share a sum's noise
-add 1 / h of its variance each: less noise in one opening means more exposure over several.
+add 1 / h of its variance each.
 """
 
 import math
@@ -14,9 +14,8 @@ from securefl import scenario
 from securefl.methods import privacy
 
 Noise = Literal["once", "fresh", "local"]
-"""Placement of noise. ``once``: each party adds its share of a sum's noise to its update, which is opened R
-times. ``fresh``: it adds a newly drawn share to each opening. ``local``: it adds all of the noise to its
-update, once.
+"""Placement of noise. ``once``: each party adds its share of a sum's noise to its update. ``fresh``: it adds
+a new share to each opening. ``local``: it adds all of the noise to its update, once.
 """
 
 IN_WORDS: Final[dict[Noise, str]] = {
@@ -27,31 +26,31 @@ IN_WORDS: Final[dict[Noise, str]] = {
 
 
 class Accounting(scenario.FileTable, frozen=True, kw_only=True):
-    """Run over which noise is accounted for: records, Poisson sampling, add-remove."""
+    """Run to account for: records, Poisson sampling, add-remove."""
 
     multiplier: scenario.PositiveReal
     """sigma: noise in a sum of h that the adversary does not know, over the sensitivity."""
     rounds: scenario.Positive
-    """Rounds; in each, every party's update is opened R times."""
+    """Rounds, in each of which an update is opened R times."""
     records: scenario.Positive = 1
-    """Records of a party. 1, with a batch of 1: there is no sampling."""
+    """Records of a party. 1, with a batch of 1: no sampling."""
     batch: scenario.Positive = 1
     delta: Annotated[float, Meta(ge=1e-12, lt=1)]
 
 
 def honest(size: int, colluders: int) -> int:
-    """Return h: members of a cluster of ``size`` with trusted noise, if all ``colluders`` may be in it."""
+    """Return h: members of a cluster of ``size`` with trusted noise, if it has all ``colluders``."""
     return max(size - colluders, 1)
 
 
 def relative_exposure(noise: Noise, h: int, *, once: float, fresh: float) -> float:
-    """Return mu^2 sigma^2 of all openings of an update: 1 is one opening of a sum of h with all of its noise.
+    """Return mu^2 sigma^2 of all openings of an update; 1 is one opening with all noise of a sum of h.
 
     Args:
         noise: its placement.
         h: members that share a sum's noise.
-        once: the party's leverage.
-        fresh: its exposure under fresh noise, in the same units of one party's noise.
+        once: leverage.
+        fresh: exposure under fresh noise, in units of one party's noise.
     """
     match noise:
         case "once":
@@ -63,12 +62,9 @@ def relative_exposure(noise: Noise, h: int, *, once: float, fresh: float) -> flo
 
 
 def spent(accounting: Accounting, exposure: float, works: int) -> float:
-    """Return epsilon of the whole run, by PLD, for an update of this :func:`relative_exposure`.
+    """Return epsilon of the run, by PLD, for a :func:`relative_exposure` > 0 of each update.
 
-    Args:
-        accounting: the run.
-        exposure: above 0, of all openings of one update.
-        works: updates that a party makes in a round, each with its own batch.
+    ``works`` is the number of updates of a party in a round, each with its own batch.
 
     Raises:
         ConfigError: dp_accounting is missing.

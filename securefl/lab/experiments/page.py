@@ -1,4 +1,4 @@
-"""Markdown page of a paper's tables and figures, with all their runs."""
+"""Markdown page of a paper's tables and figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from securefl.runtime import report
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Table or figure with all its runs."""
+    """Table or figure with its runs."""
 
     exhibit: Exhibit
     records: tuple[Record, ...]
@@ -25,21 +25,21 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """Name: ``Table 15``."""
+        """Name, such as ``Table 15``."""
         return f"{self.exhibit.item.kind.capitalize()} {self.exhibit.item.number}"
 
     @property
     def anchor(self) -> str:
-        """Anchor of its heading on the page."""
+        """Anchor of its heading."""
         return self.name.lower().replace(" ", "-")
 
     def missing(self) -> tuple[experiment.StudyDataset, ...]:
-        """Return the data sets without a run at any scale."""
+        """Return the data sets without a run."""
         run = {record.dataset for record in self.records}
         return tuple(one for one in self.exhibit.datasets() if one.name not in run)
 
     def verdict(self, record: Record) -> str:
-        """Return the verdict on the claims and on the paper's numbers, in a few words."""
+        """Return the verdict on claims and published numbers in a few words."""
         found = verdicts.overall(self.rulings[record.stem].verdicts)
         if not self.exhibit.study.ours and self.exhibit.named:
             found = record.agreement() if found == "nothing claimed" else f"{found}; {record.agreement()}"
@@ -52,7 +52,7 @@ def shown_exhibits(
     records: Sequence[Record],
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> tuple[Shown, ...]:
-    """Return all tables and figures of a paper with their records, rulings and check, in their order."""
+    """Return all tables and figures of a paper with records, rulings and check."""
 
     def of(item: experiment.Item) -> tuple[Record, ...]:
         return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
@@ -76,7 +76,7 @@ def is_outdated(exhibit: Exhibit, record: Record) -> bool:
 
 
 def time_of(record: Record) -> str:
-    """Return the expected time, with as many parallel simulations as the last time."""
+    """Return the expected time, with as many parallel simulations as last time."""
     return report.seconds(record.seconds / record.jobs)
 
 
@@ -86,14 +86,7 @@ def page(
     folder: str,
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
 ) -> str:
-    """Return the page on all tables and figures of a paper, in Markdown.
-
-    Args:
-        known: all of them, file by file.
-        records: those that were run.
-        folder: of the plots, relative to the page.
-        check: of the records.
-    """
+    """Return the page on a paper's exhibits. ``folder`` is that of the plots, relative to the page."""
     everything = shown_exhibits(known, records, check)
     lines = list(_head(everything, folder))
     for _, group in groupby(everything, key=lambda one: one.exhibit.path):
@@ -257,14 +250,7 @@ def _number(numbers: experiment.Numbers, row: int, column: int) -> str:
 def record_lines(
     record: Record, folder: str, warning: str = "", rulings: Rulings = NOT_JUDGED
 ) -> Iterator[str]:
-    """Yield the section on one run, in Markdown.
-
-    Args:
-        record: of the run.
-        folder: of the plots, relative to the page.
-        warning: fault of the record as a whole.
-        rulings: on its claims.
-    """
+    """Yield the section on one run; ``warning`` is a fault of the whole record."""
     data = f", {record.dataset}" if record.dataset else ""
     name = f"{record.kind.capitalize()} {record.number}{data}, {record.scale} scale"
     yield f"![{name}]({folder}/{record.stem}.png)"
@@ -300,7 +286,7 @@ def record_lines(
 
 
 def privacy_of(record: Record) -> Iterator[str]:
-    """Yield the privacy of the parties' uploads: requested, and computed by the accountant."""
+    """Yield the privacy of uploads: as requested, and as accounted."""
     by_asked: dict[str, set[str]] = {}
     for cell in record.cells:
         for seed in cell.seeds:

@@ -23,21 +23,16 @@ from securefl.lab.plots import (
 )
 
 _CEILING = 0.6
-"""Upper limit of plotted matched distances: an untrained model is about 0.7 away, and clustered least squares
-far beyond.
-"""
+"""Largest plotted matched distance: an untrained model has about 0.7, clustered least squares far more."""
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "±": r"$\pm$", "\n": "; "}
 )
 
 
 def keep(record: Record, out: Path, also: Format | None = None) -> bytes:
-    """Write the record with its picture and tables; return the content of the JSON file.
+    """Write the record with picture and tables; return the JSON file's content.
 
-    Args:
-        record: of the run.
-        out: the folder.
-        also: a second format of the picture, beside PNG.
+    ``also`` is a second format of the picture, beside PNG.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -53,7 +48,7 @@ def keep(record: Record, out: Path, also: Format | None = None) -> bytes:
 
 
 def as_csv(record: Record) -> str:
-    """Return a row per cell: its choices, mean, standard deviation over the seeds, and the paper's number."""
+    """Return a row per cell: choices, mean, standard deviation over seeds, the paper's number."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     axes = [axis.name for axis in record.axes]
@@ -66,7 +61,7 @@ def as_csv(record: Record) -> str:
 
 
 def as_latex(record: Record) -> str:
-    r"""Return a booktabs ``tabular``, with a comment on top that explains its numbers."""
+    r"""Return a booktabs ``tabular`` with an explaining comment."""
     table = grid(record) if record.axes else None
     apart = [cell for cell in record.cells if not cell.place or len(record.axes) == 1]
     lines = [f"% {record.title.translate(_TEX)}", f"% {record.measure}; {record.spreads}"]
@@ -101,7 +96,7 @@ def _tex_entry(record: Record, cell: CellRecord | None) -> str:
 
 
 def picture(record: Record, kind: Format = "png") -> bytes:
-    """Return a picture file: a heat map, numbers over the last axis or by round, or a split.
+    """Return a heat map, numbers over the last axis or by round, or a split.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -254,7 +249,7 @@ def _notes(record: Record) -> tuple[str, ...]:
 
 
 def _split_notes(record: Record, plotted: str) -> tuple[str, ...]:
-    """Return notes on a picture that shows a split itself, ``plotted``, rather than its measurements."""
+    """Return notes on a picture of a split; ``plotted`` describes it."""
     which = f"first of {record.seeds} seeds" if record.seeds > 1 else "one seed"
     return _scale(record), f"{plotted}; {which}; data: {', '.join(record.titles)}"
 

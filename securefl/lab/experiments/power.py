@@ -1,4 +1,4 @@
-"""Power of the checks: failure rates of honest and deviating sums; source of ``docs/results/checks.md``."""
+"""Power of the checks: failure rates of honest and deviating sums (``docs/results/checks.md``)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from securefl.methods import privacy
 
 FORMAT: Final = 1
 ALPHA: Final = 0.01
-"""Joint significance level of all checks on one sum."""
+"""Joint significance level of all checks on a sum."""
 _BATCHES: Final = "DP-SGD at record level: sigma = 0.8 for a record, 16 of which may point the same way."
 SETTINGS: Final = (
     deviations.PowerSetting(dim=25_450, members=5),
@@ -26,7 +26,7 @@ SETTINGS: Final = (
 )
 PUBLISHED: Final = ("published norm", "published KS", "published pair")
 ALL: Final = "all checks"
-"""All checks of a run (``check_sums`` in the features of its server), without the projection."""
+"""All checks of a run, without the projection."""
 
 
 class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,33 +35,31 @@ class PowerRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deviation: str
     honest: bool
     failed: dict[str, int]
-    """Failures of :attr:`PowerRecord.trials` sums, by check."""
 
 
 class PowerBlock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All rows of one setting."""
+    """Rows of one setting."""
 
     dim: int
     members: int
     multiplier: float
     note: str
     allowance: float
-    """Allowance in standard deviations of a sum's noise."""
     rows: tuple[PowerRow, ...]
 
 
 class PowerRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole measurement."""
+    """Whole measurement."""
 
     format: int
     trials: int
     seed: int
     alpha: float
     std: float
-    """Standard deviation of one party's noise, steps."""
+    """Standard deviation of a party's noise, steps."""
     blocks: tuple[PowerBlock, ...]
     commit: str = ""
-    """Commit that measured; empty: unknown."""
+    """Commit that measured; empty if unknown."""
 
 
 def measure_power(
@@ -70,13 +68,9 @@ def measure_power(
     settings: Sequence[deviations.PowerSetting],
     on_trial: Callable[[deviations.PowerSetting, deviations.Deviation], None],
 ) -> PowerRecord:
-    """Check ``trials`` sums of every kind in every setting.
+    """Check ``trials`` sums of each kind in each setting; equal seeds give equal records.
 
-    Args:
-        trials: >= 1.
-        seed: of all noise; the same one gives the same record.
-        settings: of the sums.
-        on_trial: called after each sum.
+    ``on_trial`` is called after each sum.
     """
     root = InsecureSeededEntropy(seed)
     blocks = []
@@ -116,13 +110,13 @@ def kinds(setting: deviations.PowerSetting) -> int:
 def failures(
     values: I64, before: I64, setting: deviations.PowerSetting, plan: privacy.CheckPlan
 ) -> dict[str, bool]:
-    """Return the checks that a sum fails, by name: the published pair at its own levels, ours at theirs.
+    """Return by name if a sum fails each check: the published pair at its own levels, ours at theirs.
 
-    The projection is tested separately, at the level of one of ours.
+    The projection is tested separately, at the level of one of ours, against ``before``.
 
     Args:
-        values: the sum, i64 ``(d,)``, steps.
-        before: the last round's, with the same deviation: the reference.
+        values: sum, i64 ``(d,)``, steps.
+        before: sum of the last round with the same deviation.
         setting: of the sum.
         plan: of the checks.
     """

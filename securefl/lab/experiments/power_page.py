@@ -1,4 +1,4 @@
-"""Markdown page of a measured power table."""
+"""Markdown page of a power table."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ _SHORT = {power.PUBLISHED[0]: "norm", power.PUBLISHED[1]: "KS", power.PUBLISHED[
 
 
 def power_page(record: power.PowerRecord) -> str:
-    """Return the whole page."""
+    """Return the page."""
     checks = len(privacy.CHECKS)
     lines = [
         _INTRODUCTION.format(each=record.alpha / checks, alpha=record.alpha),

@@ -1,4 +1,4 @@
-"""Provenance of a result: the program that computed it, and the draws of its clusters."""
+"""Provenance of a result: program and draws of clusters."""
 
 import functools
 import platform
@@ -16,7 +16,7 @@ _PROGRAM = ("securefl", "parties", "scenarios")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the program and its libraries, for records."""
+    """Return the versions of the program and its libraries."""
     return {
         "securefl": __version__,
         "python": platform.python_version(),
@@ -27,9 +27,9 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str:
-    """Return the running commit, 12 hex digits, with ``+`` if there are changes. Empty outside a checkout."""
+    """Return the running commit, 12 hex digits, with ``+`` for changes; empty outside a checkout."""
     git = shutil.which("git")
-    # An installed package may lie inside another project's checkout.
+    # An installed package may lie in another project's checkout.
     if git is None or not (_ROOT / "pyproject.toml").exists():
         return ""
 
@@ -45,16 +45,14 @@ def commit() -> str:
 
 
 def draws_of(scenario: Scenario) -> str:
-    """Return the digest (32 hex digits) that a scenario's clusters are drawn under, for any run and seed."""
+    """Return the digest (32 hex digits) under which a scenario's clusters are drawn."""
     return drawn_digest(scenario).hex()[:32]
 
 
 def refuse_mixed(label: str, draws: Mapping[int, str]) -> None:
     """Refuse to average over seeds whose clusters were drawn under different digests.
 
-    Args:
-        label: of the curve or cell.
-        draws: by seed; empty for results from before digests were recorded.
+    ``draws`` has them by seed; early results have an empty one.
 
     Raises:
         ConfigError: there are several.

@@ -1,7 +1,6 @@
 """Derived numbers of an experiment, and substitution of ``$names`` in overrides.
 
-Papers give a share of Byzantine workers, a number of honest ones, and epochs; a scenario has parties and
-rounds.
+Papers give shares, honest workers and epochs; scenarios have parties and rounds.
 """
 
 import math
@@ -12,11 +11,11 @@ from securefl.lab.experiments import experiment
 from securefl.methods import attacks, privacy
 
 _SLACK = 1e-9
-"""Slack of floor: 3 * 0.1 / 0.3 is below 1 in floating point, which would lose a worker."""
+"""Slack of floor: 3 * 0.1 / 0.3 is below 1 in floating point."""
 
 
 def derive_quantities(values: experiment.Values) -> experiment.Values:
-    """Return ``values`` and the numbers derived from them; a given number is never replaced.
+    """Return ``values`` with derived numbers; a given number is never replaced.
 
     ================ ======================== ==========================================================
     name             from                     meaning
@@ -37,7 +36,7 @@ def derive_quantities(values: experiment.Values) -> experiment.Values:
     ================ ======================== ==========================================================
 
     Raises:
-        ConfigError: one of them is no number, or out of range.
+        ConfigError: a value is not a number, or out of range.
     """
     known = dict(values)
     if "honest" in known and "share" in known:
@@ -69,10 +68,10 @@ def derive_quantities(values: experiment.Values) -> experiment.Values:
 
 
 def fill(overrides: experiment.Overrides, values: experiment.Values) -> experiment.Overrides:
-    """Return the overrides with ``$name`` replaced by the value of that name.
+    """Replace ``$name`` by its value in all overrides.
 
     Raises:
-        ConfigError: there is no such value, or a ``$`` without a name.
+        ConfigError: no such value, or a ``$`` without a name.
     """
     known = derive_quantities(values)
     filled = []

@@ -17,10 +17,10 @@ _Table = TypeVar("_Table", bound=scenario.FileTable)
 
 
 def read_section(path: Path, kind: type[_Table]) -> _Table:
-    """Read a TOML file as one table.
+    """Read a TOML file as a table.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range.
+        ConfigError: the file or a field is invalid.
     """
     table = read_toml(path)
     try:
@@ -38,7 +38,7 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
     """Refuse ambiguous labels, and claims about unknown cells.
 
     Raises:
-        ConfigError: with the file and the claim.
+        ConfigError: it names file and claim.
     """
     if len(set(labels)) < len(labels):
         raise ConfigError(f"{path}, curves", "two curves have the same label", "rename one of them")
@@ -50,7 +50,7 @@ def check_labels(path: Path, labels: Sequence[str], claims: Sequence[AnyClaim]) 
 
 
 def name_error(path: Path, field: str, name: str) -> ConfigError:
-    """Return the error for a file whose name differs from one of its fields."""
+    """Return the error for a file whose name differs from a field."""
     reason = f"is {name!r}, but the file is named {path.name}"
     return ConfigError(f"{path}, {field}", reason, "change one of them")
 
@@ -59,7 +59,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML.
+        ConfigError: unreadable, or not TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""Record of an experiment's run: one JSON file, the source of list, page and pictures."""
+"""Record of an experiment's run: a JSON file, the source of lists, pages and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,8 @@ from securefl.lab.experiments.provenance import refuse_mixed
 from securefl.scenario import Scenario, chosen_fields, own_sources
 
 FORMAT = 1
-"""Format of simulations, increased when the same scenario would give other numbers."""
+"""Format of simulations, raised if equal scenarios would give other numbers."""
 LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
-"""Warning on the results of such scenarios, in pictures and on terminals."""
 _OF_SPLITS: Final = {
     "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
     "sizes": "share of all samples that the two largest parties hold",
@@ -33,31 +32,29 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     seed: int
     accuracies: claims.Accuracies
-    """Accuracies by round on the test set; an untested round has that of the last tested one. For a drawn
-    problem, the number that claims are about; empty if there is none.
+    """Test accuracies by round; an untested round has the last tested one. For a drawn problem, the number
+    that claims are about, if any.
     """
     ended: str = ""
     """Reason of an early end: destroyed, aborted."""
     seconds: float = 0.0
     device: str = ""
     dataset: str = ""
-    """Title of the data set, from its loader."""
     values: dict[str, float] = {}
-    """Measurements of a drawn problem, by name."""
     epsilon: float | None = None
-    """Epsilon of a party in every round, had its noise been secret; None: no noise, or noise that protects
-    nothing.
-    """
+    """Epsilon of a party in all rounds, had its noise been secret; None without protecting noise."""
     guarantee: str = ""
-    """Epsilon with unit, neighbouring relation, sampler, denominator and delta, or why there is none."""
+    """Epsilon with unit, neighbouring relation, sampler, denominator and delta, or the reason why there is
+    none.
+    """
     tested_every: int = 1
-    """Rounds between tests, before the last ``last`` ones, which are all tested."""
+    """Rounds between tests, before the last ``last`` ones."""
     groups: task_groups.GroupsRecord | None = None
-    """Outcome of task groups; None if there are none, or their members are unknown."""
+    """None with unknown members."""
     commit: str = ""
-    """Commit that computed it (:func:`securefl.lab.experiments.provenance.commit`); empty: unknown."""
+    """Commit that computed it; empty if unknown."""
     draws: str = ""
-    """Digest that its clusters were drawn under; empty: an older program did not record it."""
+    """Digest under which clusters were drawn; empty if not recorded."""
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -73,78 +70,72 @@ class AxisRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One cell. Without ``final`` there is no result, and ``refused`` gives the reason."""
+    """Cell. Without ``final`` there is no result, and ``refused`` is the reason."""
 
     label: str
     place: experiment.Place
-    """Choice of each axis; empty for a cell apart from the axes."""
+    """Choice of each axis; empty for a cell apart."""
     baseline: bool = False
     scenario: str = ""
-    """Digest of its scenario."""
     rounds: int = 0
     parties: int = 0
     asked: str = ""
-    """Privacy that the scenario requests: ``epsilon = 2 per record, local noise``, or ``none``; empty if
-    nothing is trained.
-    """
+    """Requested privacy: ``epsilon = 2 per record, local noise``, or ``none``; empty without training."""
     final: float | None = None
-    """Mean accuracy over the last rounds and the seeds."""
+    """Mean accuracy over last rounds and seeds."""
     refused: str = ""
     published: float | None = None
     spread: float | None = None
     """Number behind the paper's plus-minus sign."""
     text: str = ""
-    """Table text of a drawn problem, in lines."""
     marked: bool = False
-    """True if a table shows it in bold."""
     seeds: tuple[SeedRecord, ...] = ()
     shares: tuple[tuple[float, ...], ...] = ()
-    """Split with the first seed. ``labels``: share of each class by party, and last of all parties together.
-    ``sizes``: one row, samples of each party. ``caps``: a row of alphas and one of caps.
+    """Split with the first seed. ``labels``: share of each class by party, last of all together. ``sizes``: a
+    row of samples by party. ``caps``: a row of alphas and one of caps.
     """
     values: dict[str, float] = {}
-    """Values derived from all draws together, by name."""
 
     def finals(self, last: int) -> tuple[float, ...]:
-        """Return the mean of the ``last`` rounds by seed; only of seeds with a number."""
+        """Return the mean of the ``last`` rounds of each seed with numbers."""
         known = (seed.accuracies for seed in self.seeds if seed.accuracies)
         return tuple(claims.measure_curve(one, "final", last, self.rounds) for one in known)
 
     def deviation(self, last: int) -> float | None:
-        """Return the sample standard deviation over the seeds; None with fewer than two."""
+        """Return the sample standard deviation over seeds; None with fewer than two."""
         finals = self.finals(last)
         return stdev(finals) if len(finals) > 1 else None
 
     @property
     def groups(self) -> tuple[task_groups.GroupsRecord, ...]:
-        """Outcomes of task groups by seed; empty if there are none."""
+        """Outcomes of task groups by seed."""
         return tuple(seed.groups for seed in self.seeds if seed.groups is not None)
 
     @property
     def difference(self) -> float | None:
-        """Difference from the paper's number (ours minus the paper's)."""
+        """Our number minus the paper's."""
         if self.final is None or self.published is None:
             return None
         return self.final - self.published
 
     def agrees(self, tolerance: float) -> bool | None:
-        """Return True if the difference is within ``tolerance`` or the paper's spread; None: no numbers."""
+        """Return True if the difference is within ``tolerance`` or the paper's spread; None if unknown."""
         if self.difference is None:
             return None
-        # The paper prints two digits: a difference of exactly the tolerance must not fail by rounding.
+        # The paper prints two digits: exactly the tolerance must not fail by rounding.
         return abs(self.difference) <= max(tolerance, self.spread or 0.0) + 1e-9
 
 
 class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table or figure on one data set at one scale."""
+    """Table or figure on one data set at one scale."""
 
     format: int
     paper: str
-    """Name of the paper; empty for a comparison."""
+    """Empty for a comparison."""
     kind: experiment.Kind
     number: str
     dataset: str
-    """Name of the data set; empty if the scenario names the data."""
+    """Empty if the scenario names the data."""
     scale: experiment.ScaleName
     stem: str
     title: str
@@ -159,22 +150,21 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leakage_reported: bool
     cells: tuple[CellRecord, ...]
     seconds: float
-    """Total computing time of all simulations."""
     jobs: int
     versions: dict[str, str]
-    """Versions of the program that judged and drew; kept results may be older."""
+    """Of the program that judged and drew; kept results may be older."""
     commit: str = ""
-    """Commit of that program; empty: unknown."""
+    """Of that program; empty if unknown."""
     metric: str = ""
-    """Metric of ``[evaluation]`` if sites train; empty: accuracies."""
+    """Empty for accuracies."""
     lower_is_better: bool = False
-    """True if the lowest number is best, as for a loss at the sites."""
+    """True if the lowest number is best."""
     drawn: str = ""
-    """Meaning of a drawn problem's numbers; empty: accuracies, or given by ``shows``."""
+    """Meaning of a drawn problem's numbers; empty for accuracies and splits."""
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of all its numbers."""
+        """Digest of all its numbers."""
         return fingerprint({cell.label: [seed.numbers for seed in cell.seeds] for cell in self.cells})
 
     @property
@@ -189,12 +179,12 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Distinct kinds of devices that computed it."""
+        """Kinds of devices that computed it."""
         return tuple(sorted({seed.device for cell in self.cells for seed in cell.seeds if seed.device}))
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """A line per reason of refusal, with its cells."""
+        """A line per reason of refusal."""
         reasons = dict.fromkeys(cell.refused for cell in self.cells if cell.refused)
         labels = {why: [cell.label for cell in self.cells if cell.refused == why] for why in reasons}
         return tuple(f"{'; '.join(labels[why])}: refused, {why}" for why in reasons)
@@ -211,13 +201,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """A line per cell with lost or idle task groups, with the reason."""
+        """A line per cell with lost or idle task groups."""
         said = ((cell.label, task_groups.losses_of(cell.groups)) for cell in self.cells)
         return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
 
     @property
     def measure(self) -> str:
-        """Quantity that the numbers measure."""
+        """Measured quantity."""
         if self.drawn:
             return self.drawn
         if self.shows in _OF_SPLITS:
@@ -229,13 +219,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def spreads(self) -> str:
-        """Number of draws, and the meaning of plus-minus signs."""
+        """Number of draws, and meaning of plus-minus signs."""
         kind = "draws" if self.drawn else "seeds"
         return f"{self.seeds} {kind}, ± their standard deviation" if self.seeds > 1 else f"one {kind[:-1]}"
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Distinct titles of the data, from their loader."""
+        """Titles of the data."""
         return tuple(sorted({seed.dataset for cell in self.cells for seed in cell.seeds if seed.dataset}))
 
     @property
@@ -252,9 +242,9 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"{within} of {known} cells within {self.tolerance:g} of the paper's number"
 
     def value(self, cell: CellRecord) -> str:
-        """Format the final number of a cell: ``0.912``, or ``0.912 ± 0.004`` (standard deviation).
+        """Format a cell's final number: ``0.912 ± 0.004`` (standard deviation).
 
-        For task groups, add the number of groups found and of updates counted.
+        Task groups add the numbers of groups found and updates counted.
         """
         if cell.text:
             return cell.text
@@ -272,13 +262,13 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells by row: the last axis gives the columns, all others the rows."""
+    """Cells by row: the last axis gives columns, the others rows."""
 
     row_name: str
     column_name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[CellRecord | None, ...]], ...]
-    """Rows with their names; a single row without a name for one axis. None: there is no such cell."""
+    """Named rows; a single unnamed row for one axis. None for a missing cell."""
 
 
 def grid(record: Record) -> Grid:
@@ -297,19 +287,15 @@ def grid(record: Record) -> Grid:
 
 
 def nameless(scenario: Scenario) -> Scenario:
-    """Return the scenario without fields that do not change its course: equal curves have equal keys."""
+    """Return the scenario without fields that do not affect its course: equal curves have equal keys."""
     return replace(scenario, description="", expect=(), observer=False)
 
 
 def scenario_key(scenario: Scenario, site: str = "") -> str:
-    """Return a digest (32 hex digits) of all that determines the rounds of a scenario, without the seed.
+    """Return a digest (32 hex digits) of all that determines a scenario's rounds, without the seed.
 
-    Args:
-        scenario: of the cell.
-        site: ``module:name`` of the parties' sites; their module's file counts, its imports do not.
-
-    Fields at their default do not count: a new field of the schema leaves old results valid. Files of custom
-    parts do count.
+    Fields at their default do not count, so that new fields leave old results valid. Files of users' parts
+    and of the module of ``site`` (``module:name``) count, their imports do not.
     """
     chosen = chosen_fields(nameless(scenario))
     fields, own = msgspec.json.encode(chosen, order="sorted"), own_sources([chosen, site])
@@ -319,10 +305,10 @@ def scenario_key(scenario: Scenario, site: str = "") -> str:
 
 
 def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) -> float:
-    """Return the mean final accuracy over the seeds.
+    """Return the mean final accuracy over seeds.
 
     Raises:
-        ConfigError: their clusters were drawn differently.
+        ConfigError: clusters were drawn differently.
     """
     refuse_mixed(label, {seed.seed: seed.draws for seed in seeds})
     return sums.ordered_sum(
@@ -331,16 +317,16 @@ def final_of(label: str, seeds: Sequence[SeedRecord], last: int, rounds: int) ->
 
 
 def encode(record: Struct) -> bytes:
-    """Return the record as readable JSON: indented, a line per list of numbers, a newline at the end."""
+    """Return indented JSON with a line per list of numbers."""
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     return _fold_lists(text.decode()).encode() + b"\n"
 
 
 def read_record(path: Path) -> Record:
-    """Read the record of a table or figure.
+    """Read a record.
 
     Raises:
-        ConfigError: the file cannot be read or holds no such record.
+        ConfigError: unreadable, or not a record.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
@@ -355,10 +341,10 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(folder: Path) -> tuple[Record, ...]:
-    """Read all tables and figures in a folder.
+    """Read all records in a folder.
 
     Raises:
-        ConfigError: one of the files is no such record.
+        ConfigError: a file is not a record.
     """
     return tuple(read_record(path) for path in sorted(folder.glob("*.json")))
 
@@ -367,7 +353,7 @@ def write_result(path: Path, content: bytes) -> None:
     """Write a file atomically; create its folder if missing.
 
     Raises:
-        RunAbortedError: the disk is full or gone, or the folder cannot be made.
+        RunAbortedError: the write failed.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Locations of a study's data sets: below the data directory, or given by ``--dataset``."""
+"""Locations of a study's data sets."""
 
 import json
 from collections.abc import Sequence
@@ -11,15 +11,14 @@ from securefl.lab.experiments import experiment
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Data set whose files are present."""
+    """Data set with its files."""
 
     dataset: experiment.StudyDataset
     path: Path | None = None
     """File or folder of a data set with a scheme."""
     auxiliary: str = ""
-    """The value of ``$auxiliary``, for items that need one."""
     instead: str = ""
-    """Title of the auxiliary set that ``--aux`` substitutes for the item's own."""
+    """Title of the set that ``--aux`` substitutes for the item's own."""
 
     @property
     def quoted(self) -> str:
@@ -29,15 +28,10 @@ class Source:
 
 
 def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: Path | None) -> Source:
-    """Return the data set that ``--dataset`` names, with its files.
-
-    Args:
-        wanted: a name, or a scheme and a path (``npz:/data/usps.npz``) for the data set of that scheme.
-        known: all candidates.
-        data_dir: folder that is searched for names.
+    """Return the data set that ``--dataset`` names: a name, or scheme and path (``npz:/data/usps.npz``).
 
     Raises:
-        ConfigError: it is none of these, or its files are missing.
+        ConfigError: no such data set, or its files are missing.
     """
     for dataset in known:
         scheme = dataset.scheme
@@ -58,7 +52,7 @@ def asked_for(wanted: str, known: Sequence[experiment.StudyDataset], data_dir: P
 def present(
     known: Sequence[experiment.StudyDataset], data_dir: Path | None
 ) -> tuple[list[Source], list[str]]:
-    """Return the data sets whose files are in the data directory, and a reason for each missing one.
+    """Return the data sets in the data directory, and a line for each missing one.
 
     Raises:
         ConfigError: all are missing.
@@ -85,13 +79,9 @@ def present(
 def with_auxiliary(
     source: Source, needed: experiment.Auxiliary | None, data_dir: Path | None, given: str = ""
 ) -> Source:
-    """Return the source with the further data set that an item needs.
+    """Return the source with the further data set that an item needs, if any.
 
-    Args:
-        source: the data set itself.
-        needed: by the item; None: no further data set.
-        data_dir: folder that is searched for it.
-        given: by ``--aux``, instead: the name of a data set, or a scheme and a path.
+    ``given`` (``--aux``) replaces it: a name, or scheme and path.
 
     Raises:
         ConfigError: it is missing.
@@ -125,7 +115,7 @@ def _with_given(source: Source, given: str) -> Source:
 
 
 def nowhere(dataset: experiment.StudyDataset, needed: experiment.Auxiliary | None) -> Source:
-    """Return the data set at a placeholder path, for use of the scenarios alone."""
+    """Return the data set at a placeholder path, for its scenarios only."""
     return Source(dataset, Path("-"), json.dumps(f"{needed.scheme}--") if needed else "")
 
 

@@ -1,8 +1,4 @@
-"""Sweep file: settings over which reclusterings are drawn and their sums analysed.
-
-No training and no data are needed: the membership of the sums decides what they determine
-(:mod:`securefl.methods.leakage`). Reference: ``docs/leakage.md``.
-"""
+"""Sweep file: settings over which reclusterings are drawn and their sums analysed (``docs/leakage.md``)."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ MATES: Final = "mates"
 BEYOND: Final = 1
 """Reclusterings above R* that are examined by default."""
 MOST_SUMS: Final = 2_000
-"""Most sums of one draw: the ledger takes seconds for them."""
+"""Most sums of a draw, for which the ledger takes seconds."""
 
 Work = Literal["same", "new"]
 Colluders = Annotated[int, Meta(ge=0, le=10_000)] | Literal["mates"]
@@ -37,34 +33,31 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Sweep(scenario.FileTable, frozen=True, kw_only=True):
-    """Sweep: every combination of the lists is a setting; the reclusterings are the columns."""
+    """Sweep: combinations of the lists are settings, reclusterings are columns."""
 
     name: scenario.Name
     title: Text
     claim: Text
-    """Expected result, with its source."""
     draws: Annotated[int, Meta(ge=1, le=1_000)] = 10
-    """Independent draws per cell."""
     parties: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
     sizes: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)]
     reclusterings: tuple[scenario.Positive, ...] = ()
     """Reclusterings R; default: from 1 to one above R* = ceil((N - 1) / (C - 1))."""
     colluders: Annotated[tuple[Colluders, ...], Meta(min_length=1)] = (0,)
-    """Parties, drawn at random, that share all their knowledge with the server."""
+    """Random parties that share all knowledge with the server."""
     dropout: Annotated[tuple[Share, ...], Meta(min_length=1)] = (0.0,)
-    """Probability of each party to drop out before the freeze."""
+    """Probability that a party drops out before the freeze."""
     work: Annotated[tuple[Work, ...], Meta(min_length=1)] = ("same",)
     """Work of reclusterings: the same updates, or new ones each time."""
     atoms: Annotated[tuple[scenario.Positive, ...], Meta(min_length=1)] = (1,)
-    """Fewest members of an atom (:mod:`securefl.methods.clustering.atoms`); 1: no atoms."""
+    """Fewest members of an atom; 1 for no atoms."""
     noise: tuple[Noise, ...] = ()
-    """Placements of privacy noise, whose amount ``accounting`` gives; empty: no noise is analysed."""
     accounting: Accounting | None = None
 
     def settings(self) -> Iterator[SweepSetting]:
-        """Yield the rows, without sizes that make a single cluster (no exposure) or do not hold atoms.
+        """Yield the rows, without sizes that make a single cluster or do not fit atoms.
 
-        New work has its own noise each time, so that it has no row with noise added once.
+        New work has its own noise each time, so no row has noise added once.
         """
         lists = (self.parties, self.sizes, self.colluders, self.dropout, self.work, self.atoms)
         made = (
@@ -86,18 +79,18 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
 
     @property
     def joint(self) -> str:
-        """Separator of setting and reclusterings in the label of a cell."""
+        """Separator of setting and reclusterings in a cell's label."""
         return ", "
 
     @property
     def measures(self) -> str:
-        """Quantity that the numbers measure."""
+        """Measured quantity."""
         return (
             "exposed parties (share)" if self.accounting is None else "epsilon of the run, worst of the draws"
         )
 
     def whole(self) -> experiment.Experiment:
-        """Return the same as an experiment."""
+        """Return it as an experiment."""
         columns = sorted({column for setting in self.settings() for column in self.columns(setting)})
         axes = (
             experiment.Dimension(
@@ -126,7 +119,7 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
         return setting, int(column.removeprefix("R = "))
 
     def has(self, place: experiment.Place) -> bool:
-        """Return True if the setting has a column for the place's reclusterings."""
+        """Return True if the setting has the place's reclusterings."""
         setting, column = self.at(place)
         return column in self.columns(setting)
 
@@ -135,12 +128,12 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
         return self.draws
 
     def key(self, _scale: experiment.ScaleName) -> str:
-        """Return a digest (32 hex digits) of the inputs of the numbers."""
+        """Return a digest (32 hex digits) of the inputs."""
         plain = msgspec.structs.replace(self, title="-", claim="-")
         return crypto.digest("sweep", record.FORMAT, msgspec.json.encode(plain, order="sorted")).hex()[:32]
 
     def with_shown_values(self, cell: record.CellRecord) -> record.CellRecord:
-        """Return the cell with its table text: its share of exposed parties or epsilon, and exposures."""
+        """Return the cell with its table text: exposed parties or epsilon, and exposures."""
         setting, column = self.at(cell.place)
         seen, epsilon = cell.finals(1), cell.values.get("epsilon")
         if epsilon is not None:
@@ -161,7 +154,7 @@ class Sweep(scenario.FileTable, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SweepSetting:
-    """One row of a sweep."""
+    """Row of a sweep."""
 
     parties: int
     size: int
@@ -173,7 +166,7 @@ class SweepSetting:
 
     @property
     def clusters(self) -> int:
-        """Clusters C of one reclustering without dropouts."""
+        """Clusters C without dropouts."""
         return self.parties // self.size
 
     @property
@@ -201,9 +194,8 @@ def read_sweep(path: Path) -> Sweep:
     """Read and check a sweep file.
 
     Raises:
-        ConfigError: with the file (and field) that is unreadable, unknown, missing or out of range; no
-            setting has two clusters; more colluders than parties; more sums than the ledger should take;
-            noise without accounting, or with dropouts that would remove it.
+        ConfigError: a file or field is invalid, no setting has two clusters, fewer than two honest parties,
+            too many sums, or noise without accounting or with dropouts, which would remove it.
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:

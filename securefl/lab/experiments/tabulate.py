@@ -1,4 +1,4 @@
-"""Tabulation of the runs on one data set: cells and differences from the paper."""
+"""Tabulation of runs: cells and differences from the paper."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,24 @@ from securefl.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExhibitResults:
-    """Simulations, or draws, of one table or figure on one data set."""
+    """Simulations, or draws, of a table or figure on one data set."""
 
     exhibit: Exhibit
     dataset: experiment.StudyDataset
     scale: experiment.ScaleName
     plan: CellPlan
     results: dict[str, list[record.SeedRecord]] = field(default_factory=dict)
-    """Results by label of the cell, one per seed; cells without results are in ``refused``."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Reason of a missing result, by label."""
     jobs: int
     versions: Mapping[str, str]
     auxiliary: str = ""
-    """Auxiliary set used instead of the item's own (:attr:`~.sources.Source.instead`)."""
+    """Auxiliary set used instead of the item's own."""
     shares: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
     values: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def tabulate(done: ExhibitResults) -> record.Record:
-    """Return the record: our numbers beside the paper's."""
+    """Return the record with our numbers beside the paper's."""
     exhibit, scale = done.exhibit, done.scale
     sheet, item = exhibit.sheet, exhibit.item
     cells = tuple(_cell(done, cell) for cell in exhibit.cells_at(scale))
@@ -87,7 +85,7 @@ def sheet_key(
     dataset: experiment.StudyDataset,
     scenarios: Mapping[str, Scenario],
 ) -> str:
-    """Return a digest (32 hex digits) of the inputs of the verdicts, without seeds and paths of data.
+    """Return a digest (32 hex digits) of the inputs of verdicts, without seeds and paths of data.
 
     An auxiliary set that the item leaves open does not count: the note names it.
     """
@@ -145,7 +143,7 @@ def _cell(done: ExhibitResults, cell: experiment.CellChoice) -> record.CellRecor
 def _privacy_of(scenario: Scenario) -> str:
     privacy = scenario.privacy
     if scenario.groups.count > 1:
-        # Task groups exclude noise: nothing to report.
+        # Task groups exclude noise.
         return ""
     if privacy.unit == "none":
         return "none"

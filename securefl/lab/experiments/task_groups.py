@@ -1,7 +1,4 @@
-"""Task groups in a simulation: groups found, updates counted, groups lost and why.
-
-A run with hidden groups records none of this; a simulation knows the model that each party chose.
-"""
+"""Task groups in a simulation, which knows each party's choice: groups found, lost and counted."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +13,7 @@ from securefl.runtime.report import count_of
 from securefl.scenario import Scenario
 
 MOST: Final = 0.8
-"""Share of a group's honest members with the same model from which the group counts as found."""
+"""Share of a group's honest members with one model from which the group counts as found."""
 
 Loss = Literal["start", "outvoted", "unheard", "left", "spread", "idle"]
 LOSSES: Final[Mapping[Loss, str]] = {
@@ -27,28 +24,27 @@ LOSSES: Final[Mapping[Loss, str]] = {
     "spread": "never four fifths of it in one model",
     "idle": "found, and not learned, as no sum of it was left",
 }
-"""Descriptions of the steps that lose a group, or leave its model unchanged."""
+"""Descriptions of steps that lose a group, or leave its model unchanged."""
 
 
 class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Outcome of one group."""
 
     members: int
-    """Honest members."""
     found: bool
-    """True if at the end :data:`MOST` of them choose one model that is the favourite of no other group."""
+    """True if at the end :data:`MOST` of them choose one model that is no other group's favourite."""
     last: int = -1
-    """Last round in which the group was found; -1: none."""
+    """Last round in which it was found, or -1."""
     sums: int = 0
-    """Opened sums of its favourite model in that round (else the last one), without screened-out sums ..."""
+    """Opened sums of its favourite model in that round (or else the last), without screened-out ones ..."""
     lying: int = 0
-    """... and those of them that contain a Byzantine party."""
+    """... and those of them with a Byzantine party."""
     shared: bool = False
-    """True if its favourite model at the end is also another group's."""
+    """True if its final favourite is also another group's."""
 
     @property
     def loss(self) -> Loss | None:
-        """Step that lost it, or ``idle``; None if it was found and learned to the last round."""
+        """Step that lost it, or ``idle``; None if found and learned to the last round."""
         if self.found:
             return None if self.sums else "idle"
         if self.last < 0:
@@ -59,12 +55,12 @@ class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class GroupsRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Outcomes of all groups of a simulation."""
+    """Outcomes of all groups."""
 
     heard: float
-    """Share of the honest parties' updates in opened sums, mean of the rounds that have all models."""
+    """Share of honest updates in opened sums, mean of the rounds with all models."""
     vain: int
-    """Models that split off from a model whose members were of a single group."""
+    """Models split off from a model with members of a single group."""
     outcomes: tuple[GroupOutcome, ...] = field(name="fates")
 
 
@@ -76,19 +72,15 @@ class _Round:
         self.tasks: tuple[int, ...] = ()
         self.heard: set[PartyId] = set()
         self.sums: dict[tuple[int, int], tuple[int, bool]] = {}
-        """Model, and True if it contains a Byzantine party, by key of an opened sum."""
+        """Model, and True if it has a Byzantine party, by key of an opened sum."""
         self.kept: Collection[tuple[int, int]] = ()
 
 
 class GroupWatch:
-    """Observer of the rounds of a simulation whose groups are known: rotations.
+    """Listener of a simulation with known groups (``groups.tasks = "rotations"``).
 
-    It is a listener of :class:`securefl.runtime.simulation.rounds.SimulatedRounds`, and its ``on_choice``.
-
-    Args:
-        scenario: with ``groups.tasks = "rotations"``.
-        seed: public seed that determines the Byzantine parties.
-        tasks: by party its group.
+    Args: scenario: of the simulation. seed: public seed, which determines the Byzantine parties. tasks: group
+    by party.
     """
 
     def __init__(self, scenario: Scenario, seed: int, tasks: Mapping[PartyId, int]) -> None:
@@ -110,7 +102,7 @@ class GroupWatch:
         self._rounds.append(_Round(groups))
 
     def on_report(self, _now: float, report: object) -> None:
-        """Record the server's report of the round."""
+        """Record a report of the server."""
         if not self._rounds:
             return
         this = self._rounds[-1]
@@ -131,7 +123,7 @@ class GroupWatch:
         """Ignore refusals: their effects show in the sums."""
 
     def conclude(self) -> GroupsRecord | None:
-        """Return the record after the last round; None if there was no round."""
+        """Return the record after the last round, if there was one."""
         if not self._rounds:
             return None
         honest = sum(map(len, self._members))
@@ -176,7 +168,7 @@ class GroupWatch:
         return min(votes, key=lambda model: (-votes[model], model), default=None)
 
     def _vain(self) -> int:
-        """Count models whose first members came from a model that was the favourite of at most one group."""
+        """Count models whose members came from a favourite of at most one group."""
         vain = 0
         if not self._scenario.groups.warmup:
             return vain
@@ -197,18 +189,18 @@ class GroupWatch:
 
 
 def found_of(seeds: Sequence[GroupsRecord]) -> str:
-    """Format the number of groups found, of all seeds together."""
+    """Format the number of groups found in all seeds."""
     outcomes = [outcome for one in seeds for outcome in one.outcomes]
     return f"{sum(outcome.found for outcome in outcomes)} of {len(outcomes)} found"
 
 
 def heard_of(seeds: Sequence[GroupsRecord]) -> str:
-    """Format the share of honest updates that were counted, mean over the seeds."""
+    """Format the mean share of honest updates counted."""
     return f"{sum(one.heard for one in seeds) / len(seeds):.0%} heard"
 
 
 def losses_of(seeds: Sequence[GroupsRecord]) -> str:
-    """Format the reasons for lost or idle groups of all seeds; empty if all were learned."""
+    """Format the reasons for lost or idle groups; empty if all were learned."""
     lost = [
         (outcome, loss) for one in seeds for outcome in one.outcomes if (loss := outcome.loss) is not None
     ]

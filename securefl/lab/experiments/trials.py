@@ -1,7 +1,6 @@
 """Trials: methods on drawn problems without a federation, and their figure files (ADR 0026).
 
-A figure file lists methods and points; it is read as an experiment with the axes *method* and *point*. Every
-trial of a method is one :class:`TrialJob`, stored under a digest of its inputs.
+A file lists methods and points, the axes of an experiment.
 """
 
 import time
@@ -44,7 +43,7 @@ from securefl.methods.task_groups import (
 )
 
 REVERSED = 10.0
-"""Factor on the reversed honest mean that the plain attack on the smallest group sends."""
+"""Factor on the reversed honest mean in the plain attack on the smallest group."""
 ALIE_Z = 1.0
 Start = Literal["near", "random", "split", "halves"]
 Against = Literal["outliers", "smallest-group", "alie", "nobody"]
@@ -59,7 +58,7 @@ own group.
 
 
 class Common(scenario.FileTable, frozen=True, kw_only=True):
-    """Settings that all figures of the paper share (``_trials.toml``)."""
+    """Settings that all figures share (``_trials.toml``)."""
 
     title: Text
     chosen: tuple[Text, ...] = ()
@@ -76,16 +75,16 @@ class Common(scenario.FileTable, frozen=True, kw_only=True):
 
 
 class Method(scenario.FileTable, frozen=True, kw_only=True):
-    """One line of the plot."""
+    """Line of the plot."""
 
     label: experiment.Label
     rule: scenario.Rule | None = None
-    """Rule of the groups; default: the trimmed mean of ``trim``."""
+    """Default: the trimmed mean of ``trim``."""
     start: Start = "near"
     cluster: scenario.Positive = 1
-    """Machines in the sums that a start by ``split`` or ``halves`` uses."""
+    """Machines in the sums of a start by ``split`` or ``halves``."""
     stages: Literal["one", "three", "three-oracle"] = "one"
-    """Algorithm 1, or the Three-Stage baseline by k-means or by oracle centroids."""
+    """Algorithm 1, or the Three-Stage baseline by k-means or oracle centroids."""
     against: Against = "outliers"
     baseline: bool = False
 
@@ -98,7 +97,7 @@ class Point(scenario.FileTable, frozen=True, kw_only=True):
     dimension: scenario.Positive
     points: scenario.Positive | None = None
     fewest: scenario.Positive | None = None
-    """Fewest points of a machine; unequal counts are drawn from there up."""
+    """Fewest points of a machine, from which unequal counts are drawn up."""
 
 
 class Size(scenario.FileTable, frozen=True, kw_only=True):
@@ -118,7 +117,7 @@ class TrialSheet(scenario.FileTable, frozen=True, kw_only=True):
     chosen: tuple[Text, ...] = ()
     findings: str = ""
     ours: bool = False
-    """True if the paper has no such figure."""
+    """True if not in the paper."""
     axis: Literal["dimension", "groups"] = "dimension"
     kind: Kind = "regression"
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
@@ -136,11 +135,11 @@ class Trial:
     number: int
 
     def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, record.SeedRecord]]:
-        """Run the methods in turn, all on the same data and with the same start near the truth, if any.
+        """Run the methods in turn on the same data and the same start near the truth, if any.
 
-        Results: ``nearest``, the mean distance to the nearest truth, the paper's metric as its authors
-        compute it; ``matched``, the mean distance under the best one-to-one matching; ``recovered``, the
-        share of honest machines in their own group.
+        ``nearest`` is the mean distance to the nearest truth (the paper's metric, as its authors compute it),
+        ``matched`` that under the best one-to-one matching, ``recovered`` the share of honest machines in
+        their own group.
         """
         setup = self.setup
         key = (self.number, setup.groups, setup.machines, setup.dimension, setup.points)
@@ -195,7 +194,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialJob:
-    """One method in one trial, and the folder for its result."""
+    """One method in one trial, stored under a digest of its inputs."""
 
     trial: Trial
     method: Method
@@ -210,21 +209,21 @@ class TrialJob:
 
     @property
     def stem(self) -> str:
-        """Stem of its file name."""
+        """Stem of its file."""
         return trial_key(self.trial, self.method)
 
     def check_device(self) -> None:
-        """Accept any device: trials are computed on the CPU."""
+        """Accept any device: trials run on the CPU."""
 
     def read_finished(self) -> record.SeedRecord | None:
-        """Return the result of an earlier run; None if there is none that can be read."""
+        """Return an earlier result, if it is readable."""
         try:
             return msgspec.json.decode(self._result.read_bytes(), type=record.SeedRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
     def forget(self) -> None:
-        """Delete the result of an earlier run."""
+        """Delete an earlier result."""
         self._result.unlink(missing_ok=True)
 
     def measure(self, on_round: Callable[[int], None]) -> record.SeedRecord:
@@ -246,18 +245,17 @@ class TrialJob:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Figure file with the shared settings."""
+    """Figure file with shared settings."""
 
     path: Path
     common: Common
     sheet: TrialSheet
     joint: str = " @ "
-    """Separator of method and point in the label of a cell."""
     measures: str = "matched distance to the true parameters"
 
     @property
     def study(self) -> experiment.Study:
-        """Settings that all figures of the paper share, in words."""
+        """Shared settings in words."""
         common = self.common
         settings = (
             f"Unless said otherwise: {common.byzantine:.0%} Byzantine machines, whose data come from a"
@@ -278,7 +276,7 @@ class Trials:
         return experiment.Item(kind="figure", number=sheet.panel, title=sheet.title, ours=sheet.ours)
 
     def whole(self) -> experiment.Experiment:
-        """Return the same as an experiment."""
+        """Return it as an experiment."""
         sheet = self.sheet
         points = {self.at(point): None for size in sheet.scale.values() for point in size.points}
         name = "dimension d" if sheet.axis == "dimension" else "groups k"
@@ -308,7 +306,7 @@ class Trials:
         )
 
     def has(self, _place: experiment.Place) -> bool:
-        """Return True: every method is run at every point."""
+        """Return True: each method is run at each point."""
         return True
 
     def draws_at(self, scale: experiment.ScaleName) -> int:
@@ -316,7 +314,7 @@ class Trials:
         return self.sheet.scale[scale].trials
 
     def setup(self, point: Point) -> ProblemSetup:
-        """Return the setup that a point's trials are drawn from."""
+        """Return the setup of a point's trials."""
         common = self.common
         return ProblemSetup(
             groups=point.groups,
@@ -332,7 +330,7 @@ class Trials:
         )
 
     def at(self, point: Point) -> str:
-        """Return the point's place on the axis."""
+        """Return the point's label on the axis."""
         return f"d = {point.dimension}" if self.sheet.axis == "dimension" else f"k = {point.groups}"
 
     def job(
@@ -368,7 +366,7 @@ class Trials:
 
 
 def trial_key(trial: Trial, method: Method) -> str:
-    """Return a digest (32 hex digits) of all inputs of an outcome; labels and looks do not count."""
+    """Return a digest (32 hex digits) of the inputs of an outcome, without labels."""
     common = msgspec.structs.replace(trial.common, title="-", chosen=())
     plain = msgspec.structs.replace(method, label="-", baseline=False)
     setup = msgspec.json.encode(trial.setup, order="sorted")
@@ -377,11 +375,11 @@ def trial_key(trial: Trial, method: Method) -> str:
 
 
 def read_trials(folder: Path) -> tuple[Trials, ...]:
-    """Read all figure files of a paper, in the order of their panels.
+    """Read all figure files of a paper in order.
 
     Raises:
-        ConfigError: a file is refused; a claim names a cell that is run at no scale; two points share a
-            place, or one cannot be drawn; a rule needs the server's data.
+        ConfigError: a file is refused, a claim names an unknown cell, two points share a place, a point
+            cannot be drawn, or a rule needs the server's data.
     """
     common = reading.read_section(folder / "_trials.toml", Common)
     found = []

@@ -1,8 +1,4 @@
-"""Verdicts on claims by one statistical rule (ADR 0066).
-
-:func:`judge` computes the evidence on one claim from the numbers of its cells, paired by seed;
-:func:`decide_claims` rules on all claims of a paper together.
-"""
+"""Verdicts on claims by one statistical rule (ADR 0066)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,40 +16,39 @@ Ruling = Literal["holds", "does not hold", "not decided"]
 LEAST_SEEDS: Final = 5
 """Fewest seeds that decide a claim."""
 ERROR: Final = 0.05
-"""Probability of any false ruling among the claims of a paper."""
+"""Probability of any false ruling among a paper's claims."""
 _COUNTED: dict[Ruling, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
     "not decided": ("not decided", "not decided"),
 }
-"""Wording of a ruling for one claim and for several."""
+"""Wording for one claim and for several."""
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """Evidence on one claim, and the ruling that follows from it (:func:`decide_claims`).
+    """Evidence on one claim, and the ruling of :func:`decide_claims`.
 
-    A claim is a conjunction of comparisons. Its weakest one decides whether it holds (intersection-union
-    test), so that no correction within the claim is needed for that.
+    The weakest comparison decides if the claim holds (intersection-union test), without a correction within
+    the claim.
     """
 
     says: str
     numbers: str
-    """Means of the compared numbers over the seeds, as text."""
+    """Means over seeds, as text."""
     seeds: int
-    """n: seeds that all cells of the claim have."""
+    """n, common to all cells of the claim."""
     comparison: str
     """Weakest comparison: ``m = 3 - mean > 0``."""
     difference: float
-    """Paired difference of it, mean over the seeds."""
     low: float
-    """Lower end of the 95 % t interval of that difference; infinite with fewer than two seeds."""
+    """Lower end of its 95 % t interval; infinite with fewer than two seeds."""
     high: float
     p_holds: float
-    """p value against "a comparison of the claim is false"; 1 with fewer than :data:`LEAST_SEEDS` seeds."""
+    """p value against "a comparison is false"; 1 with fewer than :data:`LEAST_SEEDS` seeds."""
     p_fails: float
-    """p value against "all comparisons of the claim are true", Bonferroni over its comparisons."""
+    """p value against "all comparisons are true", Bonferroni over comparisons."""
     ours: bool = False
-    """True if the claim is ours, not the paper's."""
+    """True if not the paper's."""
     ruling: Ruling = "not decided"
 
     @property
@@ -70,11 +65,11 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 def judge(
     claim: AnyClaim, curves: Mapping[str, Mapping[int, Accuracies]], last: int, rounds: int
 ) -> ClaimVerdict:
-    """Return the evidence on one claim; :func:`decide_claims` rules on all claims of a paper together.
+    """Return the evidence on one claim, without a ruling.
 
     Args:
         claim: the claim.
-        curves: label to the accuracies by seed. Seeds that all cells of the claim have are paired.
+        curves: accuracies by label and seed; seeds of all cells of the claim are paired.
         last: rounds that count for the final accuracy.
         rounds: planned.
     """
@@ -107,13 +102,11 @@ def judge(
 
 
 def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
-    """Rule on claims together: at most :data:`ERROR` of a false ruling among all of them (Holm 1979).
+    """Rule on all claims of a paper together (Holm 1979).
 
-    Each claim has two hypotheses, "does not hold" and "holds"; rejecting one gives the other as its ruling.
-    The paper's claims are one family, ours another.
-
-    Args:
-        verdicts: of all claims of a paper, in any order.
+    Each claim has two hypotheses, "does not hold" and "holds"; rejecting one gives the other as its ruling. A
+    false ruling among the paper's claims has probability at most :data:`ERROR`; ours are a family of their
+    own.
     """
     ruled = dict[int, Ruling]()
     for ours in (False, True):
@@ -133,7 +126,7 @@ def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
 
 
 def overall(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Return the rulings on a panel's claims in a few words; our own claims do not count."""
+    """Return the rulings on a panel's claims in a few words; ours do not count."""
     rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
     if not rulings:
         return "nothing claimed"
@@ -156,7 +149,7 @@ class _Tested(Struct, frozen=True):
 
 
 def _t_tests(one: Inequality) -> _Tested:
-    """Run one-sample t tests of the paired differences against the bound, in both directions."""
+    """Run t tests of the paired differences against the bound, in both directions."""
     count = len(one.differences) if all(map(math.isfinite, one.differences)) else 0
     mean = sums.ordered_sum(one.differences) / max(1, count)
     excess = mean - one.bound
@@ -168,7 +161,7 @@ def _t_tests(one: Inequality) -> _Tested:
         p_above = float(stats.t.sf(excess / error, count - 1))
         p_below = float(stats.t.cdf(excess / error, count - 1))
     else:
-        # All seeds agree exactly, as on a destroyed model.
+        # All seeds agree, as on a destroyed model.
         p_above, p_below = float(excess <= 0), float(excess >= 0)
     if excess < one.least:
         p_above = 1.0

@@ -1,7 +1,4 @@
-"""Parallel simulations and trials in separate processes; each stores its result on disk.
-
-An interruption loses nothing: finished results are found again, and longer jobs resume from their checkpoint.
-"""
+"""Parallel simulations and trials in processes; results and checkpoints on disk survive an interruption."""
 
 import multiprocessing
 import os
@@ -19,7 +16,7 @@ from securefl.lab.experiments.record import SeedRecord
 
 
 class Work(Protocol):
-    """One simulation, or one trial on a drawn problem, and the folder for its results."""
+    """Simulation, or trial on a drawn problem."""
 
     @property
     def seed(self) -> int:
@@ -27,15 +24,15 @@ class Work(Protocol):
 
     @property
     def stem(self) -> str:
-        """Stem of its file names: equal for jobs with equal results."""
+        """Stem of its files: equal for jobs with equal results."""
 
     @property
     def rounds(self) -> int:
-        """Number of planned rounds."""
+        """Planned rounds."""
 
     @property
     def draws(self) -> str:
-        """Digest that its clusters are drawn under; empty without clusters."""
+        """Digest under which clusters are drawn; empty without clusters."""
 
     @property
     def folder(self) -> Path:
@@ -45,27 +42,26 @@ class Work(Protocol):
         """Refuse a missing device."""
 
     def read_finished(self) -> SeedRecord | None:
-        """Return the result of an earlier run, if any."""
+        """Return an earlier result, if any."""
 
     def forget(self) -> None:
         """Delete all files of an earlier run."""
 
     def measure(self, on_round: Callable[[int], None]) -> SeedRecord:
-        """Run the job to the end and keep the result."""
+        """Run the job and keep the result."""
 
 
 OnRound = Callable[[int, int], None]
-"""Callback with the index of a job and its number of finished rounds."""
 OnDone = Callable[[int, SeedRecord], None]
 OnRefused = Callable[[int, ConfigError], None]
 
 _THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PATIENCE: Final = 5.0
-"""Seconds between the request to end a worker and its kill."""
+"""Seconds between the end and the kill of a worker."""
 
 
 class _Refused(NamedTuple):
-    """Refused configuration of a job: the parts of a ``ConfigError``."""
+    """Parts of a ``ConfigError`` that refuses a job."""
 
     path: str
     reason: str
@@ -77,11 +73,11 @@ class _Failed(NamedTuple):
 
 
 _News = int | SeedRecord | _Refused | _Failed
-"""Message of a worker: finished rounds, a result, or the reason of failure."""
+"""Message of a worker: finished rounds, result, or reason of failure."""
 
 
 def give_up(_index: int, error: ConfigError) -> None:
-    """Raise the error of a refused job (the default): no other job runs."""
+    """Raise the error of a refused job."""
     raise error
 
 
@@ -92,11 +88,11 @@ def run_jobs(
     on_done: OnDone,
     on_refused: OnRefused = give_up,
 ) -> None:
-    """Run all jobs, at most ``processes`` at a time; with one process, in this process.
+    """Run all jobs, at most ``processes`` at a time; one at a time in this process.
 
     Raises:
-        ConfigError: the first job whose data, device or scenario is refused, unless ``on_refused`` takes it.
-        RunAbortedError: a job could not be finished, or its process died.
+        ConfigError: a job is refused, and ``on_refused`` raises it.
+        RunAbortedError: a job failed, or its process died.
     """
     if processes > 1 and len(jobs) > 1:
         _side_by_side(jobs, processes, on_round, on_done, on_refused)
@@ -153,7 +149,7 @@ def _hear(pipe: Connection) -> _News:
 
 @contextmanager
 def _worker(together: int) -> Iterator[Connection]:
-    """Start one process that takes jobs, one of ``together`` on this machine, and end it."""
+    """Start a process that takes jobs, one of ``together``, and end it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, together), daemon=True)
@@ -177,7 +173,7 @@ def _end(process: SpawnProcess) -> None:
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    """Limit processes started in the body to one thread in numerical libraries: they share the processors."""
+    """Limit processes started in the body to one thread in numerical libraries."""
     former = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -191,8 +187,8 @@ def _single_threaded() -> Iterator[None]:
 
 
 def _serve(pipe: Connection, together: int) -> None:
-    """Process jobs in a worker, one of ``together`` that share a GPU, until the pipe is closed."""
-    # Ctrl-C reaches the whole process group; the main process ends the workers.
+    """Process jobs in a worker, one of ``together`` on a GPU, until the pipe is closed."""
+    # Ctrl-C reaches the whole process group; the main process ends workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from securefl.training.models import share_gpu  # noqa: PLC0415 - torch, which only workers need
 

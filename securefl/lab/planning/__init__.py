@@ -1,4 +1,4 @@
-"""Planning of a run: parameters that meet given demands, and their costs (docs/plan.md)."""
+"""Parameters of a run that meet demands, and their costs (docs/plan.md)."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Candidates of a plan: all designs that meet the demands according to formulas."""
+"""Designs that meet the demands by formulas."""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,12 @@ _SHARED: tuple[privacy.Placement, ...] = ("threshold", "dropout-exact")
 
 
 def designs(demand: PlanRequest) -> Iterator[design.Design]:
-    """Yield all designs that meet the demands, except for limits that only the ledger detects."""
+    """Yield all designs that meet the demands, except limits that only the ledger detects."""
     for shape in design.shapes(demand):
         sizes = shape.sizes(demand.parties)
         spoiled = resilience.spoiled_clusters(demand, shape)
         for noise in _placements(demand, shape):
-            # The verifiers of a sum know it, so that f = 0 is refused.
+            # Verifiers of a sum know it, so f = 0 is refused.
             f = max(
                 resilience.colluders_per_cluster(demand, shape, shared=noise in _SHARED), int(demand.verified)
             )
@@ -36,7 +36,7 @@ def designs(demand: PlanRequest) -> Iterator[design.Design]:
 
 
 def fewest_survivors(demand: PlanRequest, shape: design.Shape, f: int) -> int:
-    """Return the fewest survivors: f + k (or q + k), and the opening threshold against an active server."""
+    """Return the fewest survivors: f + k (or q + k), and the threshold against an active server."""
     most = max(shape.sizes(demand.parties))
     least = max(
         resilience.colluders_together(demand, shape, f) + demand.k,
@@ -46,16 +46,13 @@ def fewest_survivors(demand: PlanRequest, shape: design.Shape, f: int) -> int:
 
 
 def survivors(demand: PlanRequest, shape: design.Shape, f: int) -> Iterator[int]:
-    """Yield numbers of required survivors: the fewest, and the most that keep lost clusters rare enough.
-
-    More survivors share the noise; without shared noise the fewest are enough.
-    """
+    """Yield the fewest required survivors, and to share noise the most that rarely lose a cluster."""
     fewest = fewest_survivors(demand, shape, f)
 
     def keeps_sum(number: int) -> bool:
         return p_round_loses(demand, shape, number) <= demand.lost
 
-    # The sum of an atom may be determined: the atom must hold f + k parties itself.
+    # An atom's sum may be determined: the atom itself must hold f + k parties.
     if fewest > shape.size or not keeps_sum(fewest) or (shape.atoms > 1 and shape.atoms < f + demand.k):
         return
     yield fewest

@@ -1,4 +1,4 @@
-"""Demands on a run; demands that no plan can meet are refused here, with what to relax."""
+"""Demands on a run, and the refusal of impossible ones."""
 
 import math
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from securefl.methods import clustering, privacy
 from securefl.protocol import messages
 
 MAX_PARTIES = 1_000
-"""Most parties: more would make probabilities and ledger take minutes."""
+"""Most parties: more take minutes for probabilities and ledger."""
 MAX_RECLUSTERINGS = 64
 LEAST_DELTA = 1e-12
 
 Case = Literal["worst", "average"]
-"""Placement of the Byzantine parties: the most harmful one, or a random one."""
+"""Placement of Byzantine parties: the most harmful, or random."""
 Server = Literal["curious", "active"]
 Verify = Literal["off", "committee", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """Situation of a run (parties, colluders, dropouts) and the guarantees that a plan must give.
+    """Situation of a run and the guarantees that a plan must give.
 
     >>> import securefl
     >>> securefl.PlanRequest(parties=60, byzantine=0.1).liars
@@ -29,66 +29,66 @@ class PlanRequest:
     """
 
     parties: int
-    """Parties N."""
+    """N, number of parties."""
     colluders: int = 0
-    """Colluders q: parties that collude with the server over the whole run."""
+    """q: parties that collude with the server over the whole run."""
     byzantine: float = 0.0
-    """Share of the parties that send arbitrary messages."""
+    """Share of parties that send arbitrary messages."""
     case: Case = "average"
     dropout: float = 0.0
-    """Probability that a party which has dealt its shares sends no masked input: each party, each round."""
+    """Probability, per party and round, that a party which has dealt its shares sends no masked input."""
     k: int = 2
     """Honest members that hide each member of an opened sum."""
     parameters: int = 10_000
     """d: length of the model's parameter vector."""
     rounds: int = 20
-    """Rounds T."""
+    """T, number of rounds."""
     server: Server = "curious"
     verify: Verify = "committee"
-    """Parties that repeat a round's step; only against an active server, and if parties may collude."""
+    """Parties that repeat a round's step, if the server is active and parties may collude."""
     epsilon: float | None = None
-    """Epsilon of the whole run; None: no differential privacy."""
+    """Of the whole run; None for no differential privacy."""
     delta: float | None = None
-    """Delta; None: units ^ -1.1, as ``privacy.delta = "auto"``."""
+    """None for units ^ -1.1, as ``privacy.delta = "auto"``."""
     unit: privacy.Unit = "record"
     records: int = 600
-    """Records of the party with the fewest (record level)."""
+    """Fewest records of any party (record level)."""
     batch: int = 16
-    """Expected number of records in a batch (record level)."""
+    """Expected records in a batch (record level)."""
     clean: float = 0.95
     """Least probability that a rule withstands the Byzantine clusters of a round, in all reclusterings."""
     lost: float = 0.05
-    """Largest probability that a round loses any cluster to dropouts."""
+    """Largest probability that a round loses a cluster to dropouts."""
     risk: float = 0.01
-    """Largest probability that a given party has more colluding mates than f, in any opening of the run."""
+    """Largest probability that a given party has more than f colluding mates in any opening of the run."""
     size: int | None = None
-    """Cluster size m, if given."""
+    """m, if given."""
     reclusterings: int | None = None
-    """Reclusterings R, if given."""
+    """R, if given."""
     atoms: int | None = None
-    """Members of an atom, if given; 1: no atoms."""
+    """Members of an atom, if given; 1 for no atoms."""
 
     @property
     def units(self) -> int:
-        """Number of units that epsilon protects: records of the smallest party, or parties."""
+        """Units that epsilon protects: records of the smallest party, or parties."""
         return self.records if self.unit == "record" else self.parties
 
     @property
     def verified(self) -> bool:
-        """True if rounds are verified: an active server, and at least one colluder."""
+        """True if rounds are verified: an active server and a colluder."""
         return self.server == "active" and self.verify != "off" and self.colluders > 0
 
     @property
     def liars(self) -> int:
-        """Number of Byzantine parties: their share of all parties, rounded up."""
+        """Byzantine parties, rounded up."""
         return math.ceil(self.byzantine * self.parties - 1e-9)
 
 
 def check_demand(demand: PlanRequest) -> None:
-    """Refuse invalid situations, and demands that no parameters meet.
+    """Refuse invalid situations and demands that no parameters meet.
 
     Raises:
-        ConfigError: with the option, the reason and the remedy.
+        ConfigError: it names the option to change.
     """
     _check_population(demand)
     _check_ranges(demand)

@@ -1,4 +1,4 @@
-"""Design: one way to set up a round, shown as a row of a plan."""
+"""Design: a row of a plan."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from securefl.lab.planning.demand import PlanRequest
 from securefl.methods import clustering, privacy, robust
 
 MOST_TRIED = 3
-"""Most reclusterings that a search tries, unless their number is given."""
+"""Most reclusterings tried, unless given."""
 MOST_ATOMS = 4
-"""Number of atom sizes to try, from the smallest, unless one is given."""
+"""Number of atom sizes to try, smallest first, unless given."""
 MAX_SIZE = 512
 """Largest m: clusters of m grow to 2 m - 1 members, and lists of messages hold 1,024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Arrangement of parties in a round: clusters, reclusterings, atoms."""
+    """Arrangement of parties in a round."""
 
     size: int
     """m: members of the smallest cluster."""
     reclusterings: int = 1
-    """Reclusterings R."""
+    """R."""
     new_work: bool = False
     """True if each reclustering sums new local work."""
     atoms: int = 1
-    """Members of the blocks that are only opened together, a divisor of N and of m; 1: no blocks."""
+    """Members of an atom, a divisor of N and m; 1 for none."""
 
     @property
     def units_per_cluster(self) -> int:
@@ -38,25 +38,25 @@ class Shape:
         return parties // self.atoms
 
     def sizes(self, parties: int) -> tuple[int, ...]:
-        """Return the members of the clusters of an assignment, larger ones first."""
+        """Return the members of the clusters of an assignment, larger first."""
         return tuple(
             self.atoms * u for u in clustering.cluster_sizes(self.units(parties), self.units_per_cluster)
         )
 
     @property
     def openings(self) -> int:
-        """Number of sums that hold the same update."""
+        """Sums that hold the same update."""
         return 1 if self.new_work else self.reclusterings
 
     @property
     def works(self) -> int:
-        """Number of local trainings of a party in a round."""
+        """Local trainings of a party in a round."""
         return self.reclusterings if self.new_work else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """All parameters of a row."""
+    """Parameters of a row."""
 
     shape: Shape
     colluders: int
@@ -66,23 +66,22 @@ class Design:
     min_survivors: int
     rule: scenario.Rule
     noise: privacy.Placement | None = None
-    """Placement of the noise that counts; None: no noise."""
 
     @property
     def honest(self) -> int:
-        """h: survivors of every opened sum who do not collude."""
+        """h: honest survivors of each opened sum."""
         return self.min_survivors - self.colluders
 
     @property
     def sharers(self) -> int:
-        """Number of parties that share the noise of the smallest opened sum."""
+        """Parties that share the noise of the smallest opened sum."""
         return 1 if self.noise in {None, "local"} else self.honest
 
 
 def shapes(demand: PlanRequest) -> Iterator[Shape]:
     """Yield all useful shapes: for each number of clusters the largest m, which makes the same clusters.
 
-    Atoms hide more than k parties only if they are that large, and must all be alike.
+    Atoms divide N evenly and hold at least k parties.
     """
     n, least = demand.parties, max(2, demand.k)
     times = range(1, MOST_TRIED + 1) if demand.reclusterings is None else (demand.reclusterings,)
@@ -102,7 +101,7 @@ def shapes(demand: PlanRequest) -> Iterator[Shape]:
 
 
 def _thin_sizes(sizes: list[int]) -> Iterator[int]:
-    """Yield the first sizes, and larger ones at distances of 12 %: sizes between differ little."""
+    """Yield the first sizes, and larger ones at distances of 12 %, as others differ little."""
     last = 0
     for size in sizes:
         if size > 1.12 * last or size == sizes[-1]:
@@ -111,10 +110,9 @@ def _thin_sizes(sizes: list[int]) -> Iterator[int]:
 
 
 def threshold_of(sizes: tuple[int, ...], f: int, min_survivors: int, server: str) -> int | None:
-    """Return t: more than half of a cluster and its colluders together; None if fewer may survive.
+    """Return t with 2 t - m > f, as an active server requires; None if fewer may survive.
 
-    This is the least against an active server (2 t - m > f); for a curious one it may equal the fewest
-    survivors.
+    For a curious server it is at most ``min_survivors``.
     """
     wanted = scenario.majority_of(max(sizes), f)
     if server == "curious":
@@ -138,7 +136,7 @@ def rules(byzantine: int, clusters: int, spoiled: int) -> Iterator[scenario.Rule
 
 
 def kept_of(rule: scenario.Rule, clusters: int) -> int:
-    """Return b: the number of cluster means in a rule's result at each coordinate."""
+    """Return b: cluster means in a rule's result at each coordinate."""
     match rule:
         case robust.TrimmedMean():
             return clusters - 2 * rule.at_each_end(clusters)

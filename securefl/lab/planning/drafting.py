@@ -1,4 +1,4 @@
-"""Drafts of runnable scenarios for a design: a well-known data set, and a model of about d parameters."""
+"""Runnable scenarios for a design, with a model of about d parameters."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from securefl.training import models
 from securefl.training.data import load_dataset
 
 _TARGET_STD = 256.0
-"""Aimed-at steps of noise of one party: tables have 4 to 4096."""
+"""Desired noise of one party, steps: tables have 4 to 4096."""
 _CLIP = 1.0
 _NEW_WORK_BATCH = 0.25
 _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
@@ -44,7 +44,7 @@ _CLAIMS: Final[Mapping[Case, Literal["worst-case", "average-case"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DataShape:
-    """Facts about a data set that a scenario file needs."""
+    """Facts about a data set."""
 
     inputs: int
     classes: int
@@ -63,10 +63,10 @@ DATA: Final = {
 def data_shape(data: str) -> DataShape:
     """Return the facts about ``data.set = data``.
 
-    Custom sets (``npz:``, ``folder:``, ``module:function``) are read.
+    Users' sets (``npz:``, ``folder:``, ``module:function``) are read.
 
     Raises:
-        ConfigError: the data set is unknown or cannot be read.
+        ConfigError: unknown or unreadable.
     """
     known = DATA.get(data)
     if known is not None:
@@ -80,9 +80,9 @@ def data_shape(data: str) -> DataShape:
 
 
 def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
-    """Return the model whose number of parameters is nearest to ``parameters``, and that number.
+    """Return the model with about ``parameters`` parameters, and their number.
 
-    The model is a network with one hidden layer, or softmax regression if that is nearer.
+    It has one hidden layer, or is softmax regression if that is nearer.
     """
     flat = (data.inputs + 1) * data.classes
     per_unit = data.inputs + data.classes + 1
@@ -96,13 +96,11 @@ def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
 def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | None = None) -> Scenario:
     """Return the scenario of one row.
 
-    It is feasible if the row is, by :func:`securefl.methods.feasibility.limits.check`.
-
     Args:
         demand: the situation.
         design: the row's parameters.
-        data: a key of :data:`DATA`, or a custom set.
-        multiplier: noise multiplier to choose the scale by; with an epsilon it is needed for that only.
+        data: a key of :data:`DATA`, or a user's set.
+        multiplier: noise multiplier, to choose the scale of the encoding.
     """
     shape = design.shape
     model, _ = model_of(data_shape(data), demand.parameters)
@@ -112,7 +110,7 @@ def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | No
         parties=demand.parties,
         data=Data(set=data),
         model=model,
-        # Batches must be smaller than a party's data set: else new work repeats the same work.
+        # Batches must be smaller than a party's data, or new work repeats the same work.
         training=Training(device="cpu", batch_fraction=_NEW_WORK_BATCH if shape.new_work else None),
         clustering=Clustering(
             size=shape.size, reclusterings=shape.reclusterings, new_work=shape.new_work, atoms=shape.atoms
@@ -137,7 +135,7 @@ def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | No
 
 
 def describe(demand: PlanRequest, design: Design) -> str:
-    """Return one line for the scenario's header."""
+    """Return a line for the scenario's header."""
     shape = design.shape
     again = f", {shape.reclusterings} reclusterings" if shape.reclusterings > 1 else ""
     atoms = f", atoms of {shape.atoms}" if shape.atoms > 1 else ""
@@ -164,12 +162,12 @@ def _private(scenario: Scenario, demand: PlanRequest, design: Design, multiplier
 
 
 def delta_of(demand: PlanRequest) -> float:
-    """Return the demanded delta, or that of ``privacy.delta = "auto"``: units ^ -1.1."""
+    """Return the demanded delta, or units ^ -1.1."""
     return math.pow(demand.units, -1.1) if demand.delta is None else demand.delta
 
 
 def _with_scale(scenario: Scenario, demand: PlanRequest, multiplier: float) -> Scenario:
-    """Return the scenario with the finest scale that has tables and at most 512 steps of noise per party."""
+    """Return the scenario with the finest scale that has noise tables, at most 512 steps per party."""
     known = replace(scenario.privacy, epsilon=None, multiplier=multiplier, delta=delta_of(demand))
     trial = replace(scenario, privacy=known)
     for bits in range(encoding.MAX_SCALE_BITS, -1, -1):
@@ -181,7 +179,7 @@ def _with_scale(scenario: Scenario, demand: PlanRequest, multiplier: float) -> S
             [shares.share_std] if isinstance(shares, privacy.SharePlan) else [shares.share_std, *shares.stds]
         )
         if max(stds) <= 2 * _TARGET_STD and min(stds) >= 4:
-            # A range of 2^8 in steps of 2^-16 needs a ring of 64 bits from 128 members on.
+            # A range of 2^8 in steps of 2^-16 needs 64 bits from 128 members on.
             return replace(scenario, encoding=replace(scenario.encoding, scale_bits=bits))
     raise ConfigError(
         "--epsilon",

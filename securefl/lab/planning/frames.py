@@ -1,4 +1,4 @@
-"""Sizes of frames: real messages, encoded and framed as sent, without long vectors."""
+"""Sizes of frames: real messages, encoded and framed, without long vectors."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,42 +23,41 @@ class Verifiers:
     needed: int
     """Members of a cluster whose attests its sum needs: f + 1."""
     committee: int
-    """Parties that repeat the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """Inputs of the sizes of a round's messages."""
+    """Inputs of message sizes."""
 
     run: str
     party: str
-    """Name of a party; all names have this length."""
+    """Name of a party; all have this length."""
     parties: int
-    """Parties N, all of which take part."""
+    """N; all take part."""
     members: int
-    """Members of each of the party's clusters."""
+    """Of each of the party's clusters."""
     reclusterings: int
     clusters: int
-    """Clusters C, for the length of their numbers."""
+    """C, for the length of their numbers."""
     parameters: int
-    """Parameters d."""
+    """d."""
     word: int
-    """Bytes of a ring element: 4 or 8."""
+    """Of a ring element: 4 or 8."""
     min_survivors: int
     k: int
     quorum: int | None
-    """Signatures of a certificate; None without certificates."""
+    """None without certificates."""
     kind: SumKind = "masking"
-    """Kind of the sums. Validated sums are in the ring of 64 bits."""
+    """Kind of the sums; validated ones have a ring of 64 bits."""
     projections: int = 64
-    """Projections of each update that is validated."""
+    """Of each validated update."""
     components: int = 0
     """Secrets of removable noise that each member shares."""
     verifiers: Verifiers | None = None
     samples: int = 1000
     round: int = 1
     sequence: int = 1000
-    """Sequence number with the length of most in a run."""
+    """Sequence number of typical length."""
 
     @property
     def sums(self) -> int:
@@ -74,15 +73,15 @@ class Cohort:
 
 
 class Frames:
-    """Sizes of frames of one scope: the whole round, or one of the party's instances."""
+    """Sizes of frames of one scope: the round, or one of the party's instances."""
 
     def __init__(self, cohort: Cohort, reclustering: int | None = None) -> None:
         self._cohort = cohort
-        # The middle cluster's number has the length of most.
+        # The middle cluster's number has typical length.
         self._place = (-1, -1) if reclustering is None else (reclustering, cohort.clusters // 2)
 
     def up(self, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
-        """Return kind and bytes of a message of the party; ``bulk`` bytes stand in its last, empty field."""
+        """Return kind and bytes of a message of the party, with ``bulk`` bytes in its last, empty field."""
         return type(message).__name__, self._size(self._cohort.party, SERVER, message, bulk)
 
     def down(self, to: str, message: messages.AnyMessage, bulk: int = 0) -> tuple[str, int]:
@@ -90,9 +89,9 @@ class Frames:
         return type(message).__name__, self._size(SERVER, to, message, bulk)
 
     def signed_size(self, message: messages.AnyMessage, sender: str = "") -> bytes:
-        """Return bytes of the size of a short message's frame to the server, to relay in another message.
+        """Return placeholder bytes for a short message's frame to the server, to relay in another message.
 
-        ``sender``: default: a party.
+        The default sender is a party.
         """
         return bytes(self._size(sender or self._cohort.party, SERVER, message, 0))
 
@@ -122,5 +121,5 @@ class Frames:
 
 def body_of(message: messages.Message, bulk: int = 0) -> int:
     """Return the bytes of an encoded message, with ``bulk`` bytes in its last, empty field."""
-    # An empty byte string has a head of 2 bytes; one of 2^8, 2^16 bytes or more has 3, 5.
+    # An empty byte string has a head of 2 bytes; from 2^8 and 2^16 bytes on it has 3 and 5.
     return len(wire.encode(message)) + bulk + (0 if bulk < 2**8 else 1 if bulk < 2**16 else 3)

@@ -1,9 +1,7 @@
-"""Freezes under independent dropouts (protocol.md, step 6).
+"""Freezes under independent dropouts (protocol.md, step 6), and joint disclosure of R sums of one update.
 
-A party drops out if its masked input never arrives. A cluster with fewer than ``min_survivors`` members is
-lost, and no sum counts its members; with several reclusterings that can lose further clusters (a cascade).
-
-Joint disclosure of R sums of the same update: formulas, and the ledger on drawn clusters.
+A cluster with fewer than ``min_survivors`` members is lost, and no sum counts its members; with several
+reclusterings that can lose further clusters (a cascade).
 """
 
 import functools
@@ -28,12 +26,12 @@ _AT_ONCE = 2_000_000
 
 
 def p_aborted(size: int, min_survivors: int, dropout: float) -> float:
-    """Return P(more than ``size - min_survivors`` of ``size`` parties drop out): a given cluster is lost."""
+    """Return P(more than ``size - min_survivors`` of ``size`` parties drop out): the cluster is lost."""
     return float(1 - clustering.binomial_law(size, dropout)[: size - min_survivors + 1].sum())
 
 
 def p_any_lost(parties: int, size: int, min_survivors: int, dropout: float, reclusterings: int) -> float:
-    """Return P(dropouts cost a round at least one of the clusters of its R assignments): exact.
+    """Return the exact P(dropouts lose a cluster of a round's R assignments).
 
     With D dropouts (binomial law), an assignment loses no cluster with probability A_D / B_D, the
     coefficients of x^D in the product over clusters of sum_(h <= m - s) C(m, h) (p x)^h (1 - p)^(m - h) and
@@ -62,15 +60,15 @@ def _within(parties: int, size: int, min_survivors: int, dropout: float) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class Freezes:
-    """Results of many simulated freezes."""
+    """Results of simulated freezes."""
 
     trials: int
     lost: int
-    """Freezes that lost any cluster."""
+    """Freezes that lost a cluster."""
     cascaded: int
     """Freezes that lost a cluster with enough masked inputs."""
     taken: float
-    """Mean share of all parties that sent their masked input and were not counted."""
+    """Mean share of parties that sent their masked input and were not counted."""
 
     @property
     def p_cascade(self) -> float:
@@ -88,7 +86,7 @@ def sample_freezes(
     trials: int,
     seed: int = 0,
 ) -> Freezes:
-    """Simulate ``trials`` freezes with random clusters; the same arguments give the same result."""
+    """Simulate ``trials`` freezes with random clusters, reproducibly."""
     sizes = clustering.cluster_sizes(parties, size)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     key = hashlib.sha256(f"securefl/1/plan freezes {seed}".encode()).digest()
@@ -121,14 +119,14 @@ def _settle(
     """Remove members of small clusters until nothing changes.
 
     Args:
-        sent: by trial and party, True if its masked input arrived.
-        places: by reclustering, trial and party, the number of its cluster.
+        sent: True if the masked input arrived, ``(trials, parties)``.
+        places: number of the cluster, ``(reclusterings, trials, parties)``.
         clusters: per reclustering.
         min_survivors: fewest members.
 
     Returns:
-        Counted parties, by trial and party; by trial, True if a cluster was lost, and True if one was lost
-        that had enough members at first.
+        Counted parties, ``(trials, parties)``; by trial, True if a cluster was lost, and True if one was that
+        had enough members at first.
     """
     count = sent.shape[0]
     offset = np.arange(count)[:, None] * clusters
@@ -157,12 +155,12 @@ def _settle(
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """Disclosure in one global round without dropouts: means over drawn clusters."""
+    """Disclosure in a round without dropouts: means over drawn clusters."""
 
     exposed: float
     """Parties that the server and q random colluders expose if all R assignments are opened."""
     admitted: float
-    """Assignments of R that parties open: they withhold those that leave a group below f + k."""
+    """Assignments of R that parties open, without those that leave a group below f + k."""
     leverage: float
     """Mean over honest parties, with q random colluders. 1: noise added once hides nothing more."""
     highest: float
@@ -175,9 +173,9 @@ def dimensions_left(parties: int, shape: Shape, clusters: int) -> int:
 
 
 def mean_leverage(parties: int, shape: Shape, clusters: int) -> float:
-    """Return the typical rank over the parties: at most 1, and at most 1 over the size of an atom.
+    """Return the typical rank over N.
 
-    Leverages are the diagonal of a projector: their sum is its rank in every draw.
+    Leverages are the diagonal of a projector, so that their sum is its rank.
     """
     return _rank(parties, shape, clusters) / parties
 
@@ -189,16 +187,16 @@ def _rank(parties: int, shape: Shape, clusters: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def simulate_disclosure(parties: int, colluders: int, shape: Shape, f: int, k: int, draws: int) -> Disclosure:
-    """Draw the clusters of ``draws`` rounds, and compute what their sums determine with the ledger.
+    """Apply the ledger to the clusters of ``draws`` drawn rounds, reproducibly.
 
-    Takes 0.1 to 0.5 s a draw for 100 parties. The same arguments give the same result.
+    A draw takes 0.1 to 0.5 s for 100 parties.
 
     Args:
         parties: N.
-        colluders: q, the first parties; clusters are random, so that their names do not matter.
+        colluders: q.
         shape: R sums of the same update.
         f: colluders in a combination of sums that the parties' limits allow for.
-        k: their k-anonymity.
+        k: k-anonymity.
         draws: at least 1.
     """
     names = attacks.party_names(parties)

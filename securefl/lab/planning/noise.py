@@ -1,7 +1,4 @@
-"""Noise that an epsilon needs for the releases of a shape: a fast upper bound.
-
-Dropouts lose whole atoms (units; a unit is a party without atoms).
-"""
+"""Noise for an epsilon, as a fast upper bound, and dropouts of whole atoms (units)."""
 
 import functools
 import math
@@ -20,12 +17,11 @@ _TOLERANCE = 1e-2
 def multiplier_of(demand: PlanRequest, works: int) -> float:
     """Return the noise multiplier that keeps ``demand.epsilon`` over T x ``works`` releases.
 
-    For whole parties by privacy loss distributions, as in runs. For sampled records by integer Renyi orders,
-    much faster, and 5 to 20 % above a run's multiplier. For updates opened several times, the exposure is 1,
-    as in runs.
+    For parties it uses privacy loss distributions, as runs do. For sampled records it uses integer Renyi
+    orders, which is much faster and 5 to 20 % above a run's multiplier.
 
     Raises:
-        ConfigError: there is no such multiplier, or dp_accounting is missing.
+        ConfigError: no such multiplier, or dp_accounting is missing.
     """
     if demand.epsilon is None:
         return 0.0
@@ -65,13 +61,13 @@ def _multiplier(event: privacy.ReleaseEvent, epsilon: float, delta: float) -> fl
 
 
 def p_cluster_lost(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
-    """Return P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    """Return P(one of the smallest clusters is lost to its own dropouts)."""
     smallest = min(clustering.cluster_sizes(shape.units(demand.parties), shape.units_per_cluster))
     return freezing.p_aborted(smallest, _units(shape, min_survivors), p_unit_lost(demand, shape))
 
 
 def p_round_loses(demand: PlanRequest, shape: Shape, min_survivors: int) -> float:
-    """Return P(a round loses any cluster of its R assignments to dropouts)."""
+    """Return P(a round loses a cluster of its R assignments to dropouts)."""
     return freezing.p_any_lost(
         shape.units(demand.parties),
         shape.units_per_cluster,
@@ -82,7 +78,7 @@ def p_round_loses(demand: PlanRequest, shape: Shape, min_survivors: int) -> floa
 
 
 def freezes(demand: PlanRequest, shape: Shape, min_survivors: int, trials: int) -> freezing.Freezes:
-    """Simulate ``trials`` freezes; ``taken`` of the result counts units."""
+    """Simulate ``trials`` freezes; the result counts units."""
     return freezing.sample_freezes(
         shape.units(demand.parties),
         shape.units_per_cluster,

@@ -1,4 +1,4 @@
-"""Relaxation of demands that no design meets: which one, and by how much."""
+"""Relaxation of demands that no design meets."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from securefl.lab.planning.noise import p_round_loses
 Soft = Literal["lost", "risk", "clean", "k", "case"]
 _SOFT: Final[tuple[Soft, ...]] = ("lost", "risk", "clean", "k", "case")
 _FREE: Final[Mapping[Soft, float]] = {"lost": 1.0, "risk": 1.0, "clean": 1e-9, "k": 2, "case": 0}
-"""Values that demand almost nothing. For ``case``, 0 is the average one and 1 the worst one."""
+"""Values that demand almost nothing. For ``case``, 0 is average and 1 worst."""
 _CONCERNS: Final[Mapping[Soft, str]] = {
     "lost": "rounds that lose a cluster to dropouts",
     "risk": "parties with more colluders than f",
@@ -25,10 +25,7 @@ _CONCERNS: Final[Mapping[Soft, str]] = {
 
 
 def unkept(demand: PlanRequest) -> ConfigError:
-    """Return the refusal of unmet demands: the first that alone is in the way, and the others.
-
-    If relaxing one is not enough, two or three are named together.
-    """
+    """Return the error that names the fewest demands (up to three) to relax, and their mildest values."""
     for count in (1, 2, 3):
         found = [values for soft in combinations(_SOFT, count) if (values := _mildest_values(demand, soft))]
         if found:
@@ -77,7 +74,7 @@ def _with(demand: PlanRequest, name: Soft, value: float) -> PlanRequest:
 
 
 def _mildest_values(demand: PlanRequest, soft: tuple[Soft, ...]) -> dict[Soft, float] | None:
-    """Return the mildest values of these demands that some design meets with the rest; None: no design."""
+    """Return the mildest values of these demands that a design meets with the rest, if any."""
     free = demand
     for name in soft:
         free = _with(free, name, _FREE[name])
@@ -147,7 +144,6 @@ def _chances(demand: PlanRequest) -> Iterator[float]:
 
 
 def _down(value: float) -> float:
-    """Round to three digits, towards minus infinity; negative numbers thus grow in magnitude."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)

@@ -1,4 +1,4 @@
-"""Resilience of clusters: number of spoiled ones, and probability of more colluders than f."""
+"""Spoiled clusters, and probability of more colluders than f."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ _NEGLIGIBLE = 1e-12
 def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
     """Return P(no assignment of a round has more than ``withstood`` spoiled clusters).
 
-    In the worst case all Byzantine parties are in separate clusters, and it is 0 or 1.
+    The worst case is 0 or 1: Byzantine parties are in separate clusters.
     """
     if demand.case == "worst" or not demand.liars:
         return float(demand.liars <= withstood)
@@ -32,10 +32,7 @@ def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
 
 
 def spoiled_clusters(demand: PlanRequest, shape: Shape) -> int:
-    """Return the fewest spoiled clusters that a rule must withstand to reach the demanded :func:`p_clean`.
-
-    Return all clusters if no smaller number is enough.
-    """
+    """Return the fewest spoiled clusters that a rule must withstand for the demanded :func:`p_clean`."""
     if demand.case == "worst":
         return demand.liars
     clusters = len(shape.sizes(demand.parties))
@@ -51,7 +48,6 @@ def _withstands(parties: int, byzantine: int, size: int, withstood: int, reclust
 def _withstands_in_atoms(
     atoms: int, units: int, byzantine: int, per_cluster: int, withstood: int, reclusterings: int
 ) -> float:
-    """Return :func:`p_clean` for R assignments with common atoms, by the number of spoiled atoms."""
     clusters = cluster_sizes(units, per_cluster)
     return math.fsum(
         chance * odds.touched_at_most(clusters, spoiled, withstood) ** reclusterings
@@ -62,9 +58,9 @@ def _withstands_in_atoms(
 
 @functools.lru_cache(maxsize=256)
 def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
-    """Return the probabilities of each number of atoms with Byzantine members: exact, as all atoms are alike.
+    """Return the exact probability of each number of atoms with Byzantine members.
 
-    Parties take seats in turn; the next one is in a spoiled atom with the share of free seats in those.
+    Parties take seats in turn; the next is in a spoiled atom with the share of free seats there.
     """
     law = [1.0]
     for seated in range(byzantine):
@@ -76,12 +72,11 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
 
 
 def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = False) -> float:
-    """Return P(more than ``f`` of a given party's cluster mates collude in at least one opening of the run).
+    """Return P(more than ``f`` mates of a given party collude in an opening of the run).
 
-    An active server chooses the best presence in each of its draws, as in the header
-    (:mod:`securefl.methods.clustering.adaptive_server`). A curious one has random clusters: of all parties,
-    or, if noise is ``shared``, of the fewest parties of a round. Atoms, which are the same in all openings,
-    lower the probability.
+    By :mod:`securefl.methods.clustering.game` an active server chooses the best presence in all draws. A
+    curious one has random clusters: of all parties or, if noise is ``shared``, of the fewest parties of a
+    round. Common atoms of all openings would lower the probability.
     """
     active, largest = demand.server == "active", max(shape.sizes(demand.parties))
     game = Game(
@@ -89,7 +84,7 @@ def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = Fals
         participants=demand.parties,
         colluders=demand.colluders,
         size=shape.size,
-        # Against an active server, the size up to which two groups of the threshold share more than f
+        # Against an active server: the size up to which two groups of the threshold share more than f
         # members.
         largest=2 * scenario.majority_of(largest, f) - f - 1 if active else largest,
         server=demand.server,
@@ -99,7 +94,7 @@ def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = Fals
 
 
 def colluders_together(demand: PlanRequest, shape: Shape, f: int) -> int:
-    """Return the colluders in a combination of sums by the planned scenario.
+    """Return the assumed colluders in a combination of sums.
 
     See :func:`securefl.methods.clustering.leakage_colluders`.
     """

@@ -1,4 +1,4 @@
-"""Rows of a plan: predicted figures of a design, and the demands that it meets."""
+"""Rows of a plan: predicted figures of a design."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ def sampling_variance(demand: PlanRequest, design: Design) -> float:
 
     SHARE (Velicheti et al. 2021), Theorems 3 and 7, for a rule that picks b clean clusters independently of
     their content: (n - q - b m) / (R (n - q - 1) b m). It only compares plans: real rules pick otherwise, and
-    the medians, which have b = 1 here, do better on average.
+    medians (b = 1) do better on average.
     """
     clusters, benign = demand.parties // design.shape.size, demand.parties - demand.liars
     kept = kept_of(design.rule, clusters)
@@ -39,9 +39,8 @@ def sampling_variance(demand: PlanRequest, design: Design) -> float:
 def noise_deviation(demand: PlanRequest, design: Design, multiplier: float) -> float:
     """Return the standard deviation of a coordinate's noise in the aggregate, over one update's sensitivity.
 
-    For b picked clusters of m members without dropouts, in which each member's noise has multiplier^2 / h of
-    variance left (dropout-exact: / (m - f), for any h). Noise added once averages over reclusterings down to
-    that of the mean of all parties, at best.
+    Without dropouts, each member of b picked clusters of m keeps variance multiplier^2 / h (dropout-exact: /
+    (m - f)). Noise added once averages over reclusterings down to that of the mean of all parties, at best.
     """
     clusters, m = demand.parties // design.shape.size, design.shape.size
     picked = kept_of(design.rule, clusters) * m
@@ -55,23 +54,23 @@ def noise_deviation(demand: PlanRequest, design: Design, multiplier: float) -> f
 
 _PER_SUM = 2.0e-3
 _PER_MEMBER = 6.5e-4
-"""Seconds per member: two X25519 agreements, two verifications, two boxes, shares and their digests."""
+"""Per member: two X25519 agreements, two verifications, two boxes, shares and their digests, s."""
 _PER_MASK_BYTE = 0.45e-9
-"""Seconds per byte and member: AES-256-CTR and one addition in the ring."""
+"""Per byte and member: AES-256-CTR and one addition, s."""
 _PER_BYTE = 3.5e-9
-"""Seconds per signed byte: SHA-256 and copies."""
+"""Per signed byte: SHA-256 and copies, s."""
 _PER_ENCODED = 25e-9
-"""Seconds per coordinate of an update: clip, rounding and ring."""
+"""Per coordinate of an update: clip, rounding and ring, s."""
 _PER_NOISE = 35e-9
-"""Seconds of one draw of noise."""
+"""Per draw of noise, s."""
 _PER_SIGNATURE = 1.7e-4
-"""Seconds to verify and decode a relayed statement of another party."""
+"""Per relayed statement of another party: verify and decode, s."""
 _PER_OPENED_BYTE = 2.5e-9
-"""Seconds per byte of the vectors in a proof of an opening: received, hashed, unmasked and added up."""
+"""Per byte of the vectors in a proof of an opening: receive, hash, unmask and add, s."""
 _PER_STEPPED = 90e-9
-"""Seconds per parameter of a repeated step: optimiser and digests."""
+"""Per parameter of a repeated step: optimiser and digests, s."""
 _PER_STEPPED_SUM = 20e-9
-"""Seconds per coordinate of each sum of a repeated step: receive, open, hash, decode, median."""
+"""Per coordinate of each sum of a repeated step: receive, open, hash, decode, median, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +78,21 @@ class Burden:
     """Factors of a round's cost besides its shape."""
 
     parties: int
-    """Parties N: as many hellos and nonces are verified."""
+    """N: as many hellos and nonces are verified."""
     parameters: int
-    """Parameters d."""
+    """d."""
     word: int
-    """Bytes of a ring element: 4 or 8."""
+    """Of a ring element: 4 or 8."""
     signatures: int
-    """Signatures of a certificate; 0 without certificates."""
+    """Of a certificate; 0 without certificates."""
     noisy: int
-    """Draws of noise for each coordinate of an update."""
+    """Draws of noise for each coordinate."""
     attests: int = 0
-    """Attests relayed with an announcement; 0 for unverified rounds."""
+    """Relayed with an announcement; 0 for unverified rounds."""
 
 
 def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
-    """Return the CPU seconds of one party in one round without dropouts.
-
-    Args:
-        shape: of the round.
-        members: of its clusters.
-        burden: the other factors.
-    """
+    """Return the CPU seconds of a party in a round without dropouts."""
     vector = burden.parameters * burden.word
     sums = _PER_SUM + members * (_PER_MEMBER + vector * _PER_MASK_BYTE) + vector * _PER_BYTE
     updates = burden.parameters * (_PER_ENCODED + burden.noisy * _PER_NOISE)
@@ -109,22 +102,16 @@ def cpu_seconds(shape: Shape, members: int, burden: Burden) -> float:
 
 @dataclass(frozen=True, slots=True)
 class VerifierCpu:
-    """CPU seconds of a verifier, on top of :func:`cpu_seconds`; fitted to ``bench verified``."""
+    """CPU seconds of a verifier beyond :func:`cpu_seconds`; fitted to ``bench verified``."""
 
     opening: float
-    """Seconds to receive and repeat the opening of one cluster."""
+    """To receive and repeat the opening of a cluster."""
     step: float
-    """Seconds to receive and repeat the step, by the median; rules that measure distances take longer."""
+    """To receive and repeat the step, by the median; rules that measure distances take longer."""
 
 
 def verifier_seconds(members: int, sums: int, burden: Burden) -> VerifierCpu:
-    """Return the CPU seconds of verifiers in one round without dropouts.
-
-    Args:
-        members: of the cluster.
-        sums: of the round.
-        burden: the other factors.
-    """
+    """Return the CPU seconds of verifiers in a round without dropouts."""
     vector = burden.parameters * burden.word
     opening = members * (2 * _PER_SIGNATURE + vector * _PER_OPENED_BYTE)
     return VerifierCpu(opening, burden.parameters * (_PER_STEPPED + sums * _PER_STEPPED_SUM))
@@ -140,38 +127,37 @@ _RARE = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of a plan. Probabilities are per round unless stated otherwise."""
+    """Row of a plan. Probabilities are per round unless stated otherwise."""
 
     design: Design
     clusters: int
-    """Clusters C."""
+    """C."""
     ring_bits: Literal[32, 64]
     withstood: int
-    """Spoiled clusters that the rule withstands."""
     p_clean: float
-    """P(the rule withstands the spoiled clusters in all reclusterings of a round)."""
+    """P(the rule withstands the spoiled clusters in all reclusterings)."""
     p_aborted: float
-    """P(a given cluster, one of the smallest, is lost to its own dropouts)."""
+    """P(one of the smallest clusters is lost to its own dropouts)."""
     p_lost: float
     """P(any cluster is lost to its own dropouts)."""
     p_cascade: float | None = None
-    """P(a lost cluster costs another one), simulated; None: not yet."""
+    """P(a lost cluster costs another one), simulated; None if not yet."""
     p_alone: float
-    """P(all cluster mates of a given party collude in some opening of the run)."""
+    """P(all mates of a given party collude in some opening of the run)."""
     p_exceeded: float
     """P(more than f of them do); with shared noise, for the fewest parties of a round."""
     enough: int | None
-    """R*: reclusterings of one update that typically expose all parties (or the sum of each atom)."""
+    """R*: reclusterings of one update that typically expose all parties (or each atom's sum)."""
     dimensions: int
     """Dimension that no sum shows; as many colluders remove it."""
     exposed: float | None = None
-    """Parties that the server and q random colluders expose, from the ledger; None: not computed."""
+    """With the server and q random colluders, by the ledger; None if not computed."""
     admitted: float | None = None
-    """Reclusterings of R that parties open; None: not computed."""
+    """Reclusterings of R that parties open; None if not computed."""
     leverage: float
-    """Mean leverage over the parties, without colluders."""
+    """Mean over parties, without colluders."""
     highest: float | None = None
-    """Largest leverage of any party, with q random colluders, from the ledger; None: not computed."""
+    """Largest of any party with q random colluders, by the ledger; None if not computed."""
     multiplier: float
     """Noise in an opened sum that the adversary does not know, over the sensitivity; 0 without privacy."""
     noise: float
@@ -179,30 +165,29 @@ class Row:
     variance: float
     """Variance of the aggregate around the honest mean, over that of one update."""
     traffic: PlannedTraffic
-    """Traffic of one party and round, without verification."""
+    """Of a party and round, without verification."""
     verifiers: VerifierTraffic | None
-    """Additional traffic of the verifiers of a round; None for unverified rounds."""
+    """In addition; None for unverified rounds."""
     crypten: Mapping[frames.SumKind, PlannedTraffic]
-    """The same with CrypTen's sums, plain and validated, if the row's settings permit them."""
+    """With CrypTen's sums, plain and validated, if the settings permit them."""
     cpu: float
-    """Seconds of one party and round, without training and verification."""
+    """Of a party and round, without training and verification."""
     verifier_cpu: VerifierCpu | None
     committee: int
-    """Parties that repeat the step; 0 for unverified rounds."""
 
     @property
     def bytes(self) -> int:
-        """Mean bytes of one party and round, both ways, verification included."""
+        """Mean bytes of a party and round, both ways, with verification."""
         return self.traffic.total + (0 if self.verifiers is None else self.verifiers.mean.total)
 
     @property
     def share(self) -> float:
-        """Noise multiplier of one party's share of the noise."""
+        """Noise multiplier of a party's share of the noise."""
         return self.multiplier / math.sqrt(self.design.sharers)
 
 
 def predict(demand: PlanRequest, design: Design, data: str) -> Row:
-    """Return the row of a design, without the results of simulation and ledger.
+    """Return the row of a design, without results of simulation and ledger.
 
     Raises:
         ConfigError: the loader refuses the row's scenario.
@@ -277,7 +262,7 @@ def _with_crypten(
 
 
 def looked_at(demand: PlanRequest, row: Row) -> Row:
-    """Return the row with the results of simulated freezes and of the ledger on drawn clusters."""
+    """Return the row with results of simulated freezes and of the ledger on drawn clusters."""
     shape, n = row.design.shape, demand.parties
     cascade = 0.0
     if shape.reclusterings > 1 and row.p_lost > _RARE:
@@ -295,10 +280,10 @@ def looked_at(demand: PlanRequest, row: Row) -> Row:
 
 
 def is_open(row: Row) -> bool:
-    """Return True if parties open all of its reclusterings without gain to colluders, by the ledger so far.
+    """Return True if parties open all reclusterings without gain to colluders, by the ledger so far.
 
-    In one opening, and with atoms, colluders expose a party only if they are all of its mates; ``p_exceeded``
-    bounds that probability.
+    In one opening, or with atoms, colluders expose a party only if they are all of its mates; ``p_exceeded``
+    bounds that.
     """
     shape = row.design.shape
     if shape.openings > 1 and shape.atoms == 1 and row.exposed:

@@ -1,4 +1,4 @@
-"""Search for the best rows of a plan, or for the demands to relax."""
+"""Search for the best rows of a plan."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,16 +11,13 @@ from securefl.lab.planning.relaxing import unkept
 from securefl.lab.planning.row import Row, is_open, looked_at, predict
 
 _RARE = 1e-6
-"""Probability below which an event counts as impossible."""
+"""Probability that counts as 0."""
 _CLASS = 1.05
-"""Ratio of costs that may count as equal, so that a front has few near copies."""
+"""Ratio of costs that may count as equal, to avoid near copies."""
 
 
 def front(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the Pareto set by bytes: no other row is as good in all :func:`merits` and better in one.
-
-    Of rows with equal merits the first one stays.
-    """
+    """Return the Pareto set of :func:`merits`, sorted by bytes; of equal rows the first stays."""
     kept: list[tuple[tuple[int, ...], Row]] = []
     for row in rows:
         own = merits(row)
@@ -32,10 +29,10 @@ def front(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def merits(row: Row) -> tuple[int, ...]:
-    """Return the merits compared, smaller is better, in classes: half decades of probabilities, 5 % of costs.
+    """Return the merits, smaller is better, in classes of half decades of probability and 5 % of cost.
 
-    Failure of the rule; a lost cluster; a party among more colluders than f; leverage; sums over which rounds
-    may go together (none with atoms); bytes; local works; sampling variance; noise.
+    They are: failure of the rule, a lost cluster, a party among more colluders than f, leverage, combinable
+    rounds (none with atoms), bytes, local works, sampling variance, noise.
     """
     return (
         _chance(1 - row.p_clean),
@@ -53,8 +50,7 @@ def merits(row: Row) -> tuple[int, ...]:
 def recommend(rows: Iterable[Row]) -> Row:
     """Return the row with the least product of bytes, local works and error per round without a lost cluster.
 
-    The error is the variance of the aggregate (with 1 / N, that of the best possible one) times that of its
-    noise. All rows meet the demands; of equals the first one wins.
+    The error is (variance + 1 / N) times noise variance of the aggregate. Of equal rows the first wins.
     """
     return min(rows, key=_price)
 
@@ -79,12 +75,11 @@ def _cost(amount: float) -> int:
 
 
 Progress = Callable[[str, int, int], None]
-"""Callback with the current step, its progress, and its total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Parameters of a run that meet a :class:`PlanRequest`: a Pareto set and its recommended row.
+    """Pareto set of parameters that meet a :class:`PlanRequest`.
 
     >>> import securefl
     >>> found = securefl.plan(parties=12, rounds=3)
@@ -98,19 +93,16 @@ class Plan:
     considered: int
     """Number of designs that meet the demands."""
     chosen: int
-    """Index in ``rows`` of the recommended row."""
+    """Index of the recommended row."""
 
 
 def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _done, _all: None) -> Plan:
     """Find the Pareto set.
 
-    Args:
-        demand: the requested plan.
-        data: of the scenario, as :func:`securefl.lab.planning.drafting.data_shape` takes it.
-        progress: called at each step.
+    ``data`` is that of :func:`securefl.lab.planning.drafting.data_shape`.
 
     Raises:
-        ConfigError: the demands contradict each other, or themselves; it names the demands to relax.
+        ConfigError: no plan meets the demands; it names those to relax.
     """
     check_demand(demand)
     rows = _predict_rows(demand, data, progress)
@@ -126,7 +118,7 @@ def plan(demand: PlanRequest, data: str, progress: Progress = lambda _what, _don
             progress("ledger and freezes", done, len(fresh))
             known[row.design] = looked_at(demand, row)
         rows = [known.get(row.design, row) for row in rows]
-        # Parties would not open all of these: they are no plans, and others join the front.
+        # Parties would not open all of these; others join the front.
         rows = [row for row in rows if is_open(row)]
 
 
@@ -142,5 +134,5 @@ def _predict_rows(demand: PlanRequest, data: str, progress: Progress) -> list[Ro
             refusal = error
     if refusal is not None and not rows:
         raise refusal
-    # Candidates only approximate the probabilities of shared noise, which are those of the worst presence.
+    # Candidates only approximate probabilities of shared noise, which are those of the worst presence.
     return [row for row in rows if row.p_exceeded <= demand.risk]

@@ -1,4 +1,4 @@
-"""Plan as readable tables and as plain values for JSON."""
+"""Plan as tables and as values for JSON."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ from securefl.methods import facts, privacy
 from securefl.runtime.report import count_of, size
 
 _FINE = 1e-3
-"""Distance from 0 or 1 below which probabilities are written as powers of ten."""
+"""Distance from 0 or 1 below which probabilities are powers of ten."""
 _KINDS: Final[Mapping[SumKind, str]] = {
     "masking": "masking",
     "crypten": "CrypTen",
@@ -28,12 +28,12 @@ _NOISE = {"local": "local", "threshold": "shared", "dropout-exact": "exact"}
 
 
 def tables(plan: Plan, chosen: int) -> tuple[Table, Table]:
-    """Return settings and their consequences; rows count from 1, the chosen one (from 0) has a star."""
+    """Return settings and consequences; rows count from 1, the chosen one (from 0) has a star."""
     return _settings(plan, chosen), _predictions(plan, chosen)
 
 
 def as_values(plan: Plan, chosen: int) -> dict[str, Any]:
-    """Return the plan as plain values, named as the fields of :mod:`securefl.lab.planning`'s dataclasses."""
+    """Return the plan as built-in values by the names of its fields."""
     values: dict[str, Any] = msgspec.to_builtins(plan)
     return values | {"chosen": chosen, "recommended": plan.chosen}
 
@@ -45,7 +45,7 @@ def rule_of(row: Row) -> str:
 
 
 def noise_of(row: Row) -> str:
-    """Return the parties whose noise counts, and whether sums of one round share it."""
+    """Return the kind of noise, and whether it is added once or anew for each sum."""
     if row.design.noise is None:
         return "none"
     when = "once" if row.design.shape.openings > 1 else "fresh"
@@ -53,7 +53,7 @@ def noise_of(row: Row) -> str:
 
 
 def lines_of(demand: PlanRequest, row: Row) -> Iterator[str]:
-    """Yield the search's results for a row that the header lacks: losses, exposure, noise, costs."""
+    """Yield results for a row that the header lacks: losses, exposure, noise, costs."""
     design, shape = row.design, row.design.shape
     yield (
         f"dropouts at {text.percent(demand.dropout)}: a given cluster is lost with probability"

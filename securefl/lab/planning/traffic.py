@@ -1,8 +1,7 @@
-"""Bytes of a party's frames in one round, from real messages, encoded and framed as sent.
+"""Bytes of a party's frames in one round, from real messages, encoded and framed.
 
-Lengths do not depend on contents. A run may differ in the length of numbers in headers (rounds above 127,
-sequence numbers), in shorter boxes for the last members of some clusters, and by faults: retries, dropouts,
-smaller frames for some brokers.
+A run may differ in the length of numbers in headers (rounds above 127, sequence numbers), in shorter boxes
+for the last members of some clusters, and by faults: retries, dropouts, smaller frames for some brokers.
 """
 
 import functools
@@ -22,7 +21,7 @@ _HELD, _NONCE = messages.Held(lists=_HASH, shares=_HASH), messages.SketchNonce(n
 
 
 def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
-    """Yield the messages that a member sends in its instance: kind and bytes of their frames."""
+    """Yield kind and bytes of the frames that a member sends in its instance."""
     yield frames.up(_ADVERT)
     if cohort.kind == "validated":
         yield from _up(frames, _shares(cohort))
@@ -35,7 +34,7 @@ def member_says(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
 
 
 def member_hears(cohort: Cohort, frames: Frames) -> Iterator[tuple[str, int]]:
-    """Yield the messages that the server sends to one member alone."""
+    """Yield kind and bytes of the frames that the server sends to one member alone."""
     m, to = cohort.members, cohort.party
     yield frames.down(to, messages.KeyList(adverts=(frames.signed_size(_ADVERT),) * m))
     if cohort.kind == "validated":
@@ -70,14 +69,14 @@ def _down(
 
 
 def _shares(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
-    """Yield a member's shares of its update: boxes without contents, their bytes, and their number."""
+    """Yield a member's shares of its update: boxes without contents, their bytes, their number."""
     message = messages.PeerBox(peer=cohort.members // 2, number=secure_sum.SHARE_NUMBER, box=b"")
     yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(), _WORD * cohort.parameters), 1
     yield message, crypto.OVERHEAD + body_of(messages.UpdateShareBox(seed=_HASH)), cohort.members - 2
 
 
 def _exchanges(cohort: Cohort) -> Iterator[tuple[messages.PeerBox, int, int]]:
-    """Yield the same for all its checks: one of each other member, with all but that one and itself."""
+    """Yield the same for all its checks, each of another member's update with all remaining members."""
     m = cohort.members
     message = messages.PeerBox(peer=m // 2, number=m // 2 * secure_sum.CHECK_NUMBERS, box=b"")
     requests = secure_sum.requests_of(m - 1, cohort.projections)
@@ -98,7 +97,7 @@ def _dealt(cohort: Cohort) -> messages.Dealt:
 
 
 def _deals(members: int, correction: int) -> messages.Deals:
-    """Return one member's triples of all checks; it is the first evaluator in one of them."""
+    """Return a member's triples of all checks; it is the first evaluator in one of them."""
     first = messages.OwnerDeal(owner=0, seed=_HASH, correction=bytes(correction))
     rest = messages.OwnerDeal(owner=0, seed=_HASH, correction=b"")
     return messages.Deals(checks=(first, *(rest,) * (members - 2)))
@@ -120,19 +119,19 @@ class PlannedTraffic:
 
     @property
     def total(self) -> int:
-        """Total of both directions."""
+        """Both directions."""
         return self.sent + self.received
 
 
 @functools.lru_cache(maxsize=4096)
 def traffic(cohort: Cohort) -> PlannedTraffic:
-    """Return one party's frames of one round without faults."""
+    """Return a party's bytes in one round without faults."""
     sent = sum(size for _, size in party_says(cohort))
     return PlannedTraffic(sent, sum(size for _, size in server_says(cohort)))
 
 
 def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Yield the messages that a party sends in one round: kind and bytes of their frames."""
+    """Yield kind and bytes of the frames that a party sends in one round."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     yield whole.up(_hello(cohort))
     yield whole.up(_reveal(cohort))
@@ -150,7 +149,7 @@ def party_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 
 def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Yield the messages that the server sends to one party, or to all, in one round."""
+    """Yield kind and bytes of the frames that the server sends to a party, or to all, in one round."""
     whole, instances = Frames(cohort), [Frames(cohort, r) for r in range(cohort.reclusterings)]
     n, m = cohort.parties, cohort.members
     yield whole.down(EVERYONE, messages.ModelAnnounce(params=b""), cohort.parameters * 4)
@@ -169,19 +168,19 @@ def server_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
         yield frames.down(cohort.party, messages.BoxList(boxes=tuple((index, box) for index in range(1, m))))
     yield whole.down(cohort.party, _freeze(cohort, instances))
     if cohort.quorum is not None:
-        # The server waits for all parties, and relays all of their endorsements.
+        # The server waits for all parties, and relays all endorsements.
         yield whole.down(EVERYONE, messages.Certificate(endorsements=(whole.signed_size(_ENDORSE),) * n))
 
 
 def receipt_of(cohort: Cohort) -> messages.Receipt:
-    """Return a member's receipt, which states the vector too in verified rounds."""
+    """Return a member's receipt; in verified rounds it also states the vector."""
     if cohort.verifiers is None:
         return messages.Receipt(lists_digest=_HASH)
     return messages.VectorReceipt(lists_digest=_HASH, input_digest=_HASH)
 
 
 def claim_of(cohort: Cohort) -> messages.RoundClaim:
-    """Return the server's claim about the result of a round."""
+    """Return the server's claim about a round's result."""
     sums = (_HASH,) * cohort.sums
     return messages.RoundClaim(
         round=cohort.round, previous=_HASH, statement=_HASH, sums=sums, state=_HASH, model=_HASH
@@ -235,7 +234,7 @@ def _hello(cohort: Cohort) -> messages.Hello:
 
 
 def advert_of(cohort: Cohort) -> messages.KeyAdvert:
-    """Return a member's advert, for any kind of sum."""
+    """Return a member's advert."""
     if cohort.kind != "masking":
         return _ADVERT
     return messages.KeyAdvert(
@@ -264,7 +263,7 @@ def _box_sizes(cohort: Cohort) -> list[int]:
 
 def _boxes(cohort: Cohort) -> messages.ShareBoxes:
     digests = (_HASH,) * (2 + cohort.components)
-    # Boxes for all other members: leaving out the last, possibly shorter one gives the size of most messages.
+    # Boxes for all other members: the left-out last one may be shorter.
     boxes = tuple((holder, bytes(size)) for holder, size in enumerate(_box_sizes(cohort)[:-1]))
     return messages.ShareBoxes(boxes=boxes, share_digests=(digests,) * cohort.members)
 

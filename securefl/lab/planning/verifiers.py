@@ -1,4 +1,4 @@
-"""Additional bytes that verifiers of a round send and receive (ADR 0044)."""
+"""Additional bytes of a round's verifiers (ADR 0044)."""
 
 import functools
 from collections.abc import Iterator
@@ -13,28 +13,27 @@ from securefl.scenario import Scenario
 
 _HASH = bytes(32)
 _MOMENT = 8
-"""Bytes of a parameter in the one moment that SGD keeps."""
+"""Bytes of a parameter in SGD's one moment."""
 _PARAMETER = 4
 """Bytes of a parameter in a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierTraffic:
-    """Bytes of frames, beyond those of a party that verifies nothing."""
+    """Bytes of frames beyond those of a party that verifies nothing."""
 
     opening: traffic.PlannedTraffic
-    """Bytes of a party that repeats the opening of one cluster."""
+    """Of a party that repeats the opening of one cluster."""
     step: traffic.PlannedTraffic
-    """Bytes of a member of the committee."""
+    """Of a member of the committee."""
     mean: traffic.PlannedTraffic
-    """Mean bytes over all parties."""
+    """Mean over all parties."""
     server: int
-    """Bytes that the server sends to all verifiers in a round."""
 
 
 @functools.lru_cache(maxsize=4096)
 def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
-    """Return the bytes of one round without faults; None for unverified rounds."""
+    """Return the bytes of a round without faults; None for unverified rounds."""
     verifiers = cohort.verifiers
     if verifiers is None:
         return None
@@ -55,7 +54,7 @@ def verifier_traffic(cohort: Cohort) -> VerifierTraffic | None:
 
 
 def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
-    """Return the verifiers of a scenario's round with clusters of ``members``; None for unverified rounds."""
+    """Return the verifiers of a round with clusters of ``members``; None for unverified rounds."""
     if not scenario.secure_sum.verified:
         return None
     return Verifiers(
@@ -66,12 +65,12 @@ def verifiers_of(scenario: Scenario, members: int) -> Verifiers | None:
 
 
 def verifier_says(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Yield the messages that a party sends for each opening, or step, that it repeats."""
+    """Yield kind and bytes of the frames that a party sends for each repeated opening or step."""
     yield Frames(cohort).up(messages.Attest(root=_HASH))
 
 
 def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Yield the messages that the server sends to a party that repeats the opening of its cluster."""
+    """Yield kind and bytes of the frames to a party that repeats the opening of its cluster."""
     frames, m = Frames(cohort, 0), cohort.members
     secrets = tuple((index, _HASH) for index in range(m))
     opened = messages.Opened(seeds=secrets, keys=(), noise=secrets if cohort.components else ())
@@ -87,7 +86,7 @@ def opener_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
 
 
 def committee_hears(cohort: Cohort) -> Iterator[tuple[str, int]]:
-    """Yield the messages that the server sends to a member of the committee."""
+    """Yield kind and bytes of the frames to a member of the committee."""
     empty = messages.Step(moments=b"", totals=(), sums=b"", model=b"")
     moments = body_of(empty, _MOMENT * cohort.parameters)
     sums = body_of(empty, cohort.sums * cohort.parameters * cohort.word)

@@ -1,4 +1,4 @@
-"""Empty figures and their files, shared by all plots.
+"""Empty figures and their files.
 
 Matplotlib, an optional extra that loads slowly, is imported with the first figure.
 """
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 Format = Literal["png", "svg", "pdf"]
 
-# Okabe and Ito's colours, which readers with any colour vision can tell apart.
+# Okabe and Ito's colours, distinguishable with any colour vision.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 
 
 def picture_format(path: Path) -> Format:
-    """Return the picture format of a file's suffix.
+    """Return the format of a file's suffix.
 
     Raises:
-        ConfigError: the suffix is not that of a picture format.
+        ConfigError: another suffix.
     """
     ending = path.suffix.removeprefix(".")
     for kind in get_args(Format):
@@ -43,11 +43,7 @@ def has_matplotlib() -> bool:
 
 
 def need_matplotlib() -> None:
-    """Refuse work that would end in a plot if matplotlib is missing.
-
-    Raises:
-        ConfigError: matplotlib is missing.
-    """
+    """Raise ConfigError if matplotlib is missing."""
     if not has_matplotlib():
         raise ConfigError(
             "figures", "need matplotlib, which is not installed", "pip install 'securefl[plots]'"
@@ -55,7 +51,7 @@ def need_matplotlib() -> None:
 
 
 def blank(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches, without a window.
+    """Return an empty figure of this size in inches.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -72,10 +68,7 @@ def blank(width: float, height: float) -> Figure:
 
 @contextmanager
 def _without_cache() -> Iterator[None]:
-    """Let matplotlib load quietly for a user without a home.
-
-    Its cache is then in a temporary folder. Its warning would name another variable than ours.
-    """
+    """Silence matplotlib's warning for a user without a home, which names another variable than ours."""
     log = logging.getLogger("matplotlib")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -86,7 +79,7 @@ def _without_cache() -> Iterator[None]:
 
 
 def render(figure: Figure, kind: Format = "png") -> bytes:
-    """Return the figure as a file; the same figure gives the same bytes."""
+    """Return the figure as a file; equal figures give equal bytes."""
     from matplotlib import rc_context  # noqa: PLC0415 - an optional extra
 
     file = io.BytesIO()

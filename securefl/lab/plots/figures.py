@@ -1,4 +1,4 @@
-"""Plots as files: accuracies by round, over an axis or as a table, and labels by party."""
+"""Plots of accuracies by round, over an axis or as a table, and of labels by party."""
 
 from __future__ import annotations
 
@@ -18,21 +18,18 @@ if TYPE_CHECKING:
 _BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 _BINS: Final = 24
 _WIDTH: Final = 130
-"""Characters per line of notes."""
 _TITLE_WIDTH: Final = 90
 _LEFT: Final = 0.09
 _ACROSS: Final = 5
 _LEAST_SPAN: Final = 0.05
-"""Smallest range of accuracies in a sweep."""
 _LEGEND: Final = 30
-"""Letters of a label that fit beside the axes of a sweep; longer ones take some of their width."""
 _SETTLED: Final = 1 / 3
-"""Share of the rounds that may lie below the axis, for a better resolution of later ones."""
+"""Share of the rounds that may lie below the axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: numbers by seed and round, such as accuracies in [0, 1]. A seed may end early."""
+    """Curve: numbers by seed and round. A seed may end early."""
 
     label: str
     accuracies: tuple[tuple[float, ...], ...]
@@ -46,9 +43,7 @@ class Titled:
 
     title: str
     notes: tuple[str, ...] = ()
-    """Lines under the plot that a reader needs."""
     warning: str = ""
-    """Prominent line of warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +64,13 @@ class HeatMap(Titled):
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
-    """Values by row and column, in [0, 1]; None: no value."""
+    """In [0, 1]."""
     texts: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a :class:`SweepPlot`: by column and seed, accuracies in [0, 1]; empty: no value."""
+    """Line of a :class:`SweepPlot`: accuracies in [0, 1] by column and seed, or empty."""
 
     label: str
     values: tuple[tuple[float, ...], ...]
@@ -85,9 +80,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlot(Titled):
-    """Final accuracies (or ``value_name``) over the choices of one axis, such as epsilon.
+    """Final accuracies (or ``value_name``) over the choices of one axis.
 
-    Bars are the sample standard deviation over the seeds, up and down.
+    Bars are the sample standard deviation over seeds, up and down.
     """
 
     column_name: str
@@ -95,7 +90,7 @@ class SweepPlot(Titled):
     lines: tuple[Series, ...]
     value_name: str = "test accuracy"
     logarithmic: bool = False
-    """True for a logarithmic axis of positive values."""
+    """For positive values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +99,13 @@ class Histograms(Titled):
 
     names: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]
-    """Shares by party and class, in [0, 1]."""
+    """By party and class, in [0, 1]."""
     overall: tuple[float, ...]
-    """Shares by class, of all parties together."""
+    """By class, of all parties together."""
 
 
 def draw(plot: Plot, kind: Format = "png") -> bytes:
-    """Return a file of this kind. The same plot gives the same bytes.
+    """Draw curves by round; equal plots give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -133,7 +128,7 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
 
 
 def draw_heat_map(table: HeatMap, kind: Format = "png") -> bytes:
-    """Return a file of this kind. The same table gives the same bytes.
+    """Draw a heat map; equal tables give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -161,7 +156,7 @@ def draw_heat_map(table: HeatMap, kind: Format = "png") -> bytes:
 
 
 def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
-    """Return a file of this kind. The same sweep gives the same bytes.
+    """Draw lines over an axis; equal sweeps give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -184,7 +179,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         low, high = axes.get_ylim()
-        # Smaller differences are hardly more than chance and must not fill the plot.
+        # Smaller differences are hardly more than chance.
         room = max(0.0, _LEAST_SPAN - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
@@ -195,7 +190,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
 
 
 def draw_histograms(table: Histograms, kind: Format = "png") -> bytes:
-    """Return a file of this kind. The same table gives the same bytes.
+    """Draw class frequencies by party; equal tables give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -229,13 +224,13 @@ def draw_caps(
     *,
     kind: Format = "png",
 ) -> bytes:
-    """Return a file: U over alpha (Portnoy et al. 2022, Figure 1); the same bytes for the same input.
+    """Draw U over alpha (Portnoy et al. 2022, Figure 1); equal input gives equal bytes.
 
     Args:
         title: of the picture.
         notes: lines under it.
-        curves: by label, pairs (alpha, U), at least one each; U is positive.
-        chosen: the requested alpha and its U: a vertical line.
+        curves: by label, one or more pairs (alpha, U > 0).
+        chosen: alpha and its U, for a vertical line.
         kind: of the file.
 
     Raises:
@@ -284,13 +279,7 @@ def _plain_ticks(axes: Axes, low: float, high: float) -> None:
 
 
 def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind: Format = "png") -> bytes:
-    """Return a file of this kind: a histogram of samples per party (Figure 2).
-
-    Args:
-        title: of the picture.
-        notes: lines under it.
-        counts: of all parties, positive.
-        kind: of the file.
+    """Draw a histogram of positive samples per party (Portnoy et al. 2022, Figure 2).
 
     Raises:
         ConfigError: matplotlib is missing.
@@ -314,11 +303,7 @@ def _grid(axes: Axes) -> None:
 def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figure, Axes]:
     """Return a figure with title and notes, and the axes between them.
 
-    Args:
-        plot: source of title and notes.
-        inner: height of the axes in inches.
-        left: left edge of the axes, in parts of the figure's width.
-        width: of the axes, in the same unit.
+    ``inner`` is the axes' height in inches; ``left`` and ``width`` are parts of the figure's width.
     """
     notes = [part for note in plot.notes for part in wrap(note, _WIDTH)]
     title = wrap(plot.title, _TITLE_WIDTH)
@@ -337,7 +322,7 @@ def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figu
 
 
 def _heights(plot: Plot) -> tuple[float, float]:
-    """Return the range of accuracies to show: all of them after training has begun to settle."""
+    """Return the range of accuracies after training has begun to settle."""
     settled = [
         accuracy
         for line in plot.lines
@@ -355,7 +340,7 @@ def _band(
 ) -> tuple[list[int], list[float], list[float], list[float]]:
     """Return rounds from 1 and, by round, mean - deviation, mean, mean + deviation.
 
-    A seed that ended early keeps its last accuracy.
+    An ended seed keeps its last accuracy.
     """
     longest = max(len(one) for one in accuracies)
     filled = [[*one, *[one[-1]] * (longest - len(one))] for one in accuracies]

@@ -1,4 +1,4 @@
-"""Plot of a plan's rows as points: error and risk over bytes. Draws with matplotlib."""
+"""Plot of a plan's rows: error and risk over bytes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FLOOR: Final = 1e-6
-"""Probability at which values of nearly 0 are drawn."""
 
 
 def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
-    """Return a PNG file: each row by its number, the chosen one (from 0) ringed.
+    """Return a PNG file of numbered rows, the chosen one (from 0) ringed.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
-    # Fixed places: an automatic layout, which inspects every label, takes longer than all the rest.
+    # Fixed places: an automatic layout takes longer than all the rest.
     figure = canvas.blank(11.0, 4.2)
     private = plan.demand.epsilon is not None
     error = "noise of the aggregate / sensitivity" if private else "variance of the aggregate / an update's"

@@ -1,4 +1,4 @@
-"""Plot of a run by round: metrics of its models, and differences between clusters."""
+"""Plot of a run by round: metrics, and differences between clusters."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,11 @@ from securefl.scenario import Scenario
 _ACROSS = 2
 _MOST = 1e100
 _WIDTH, _HEIGHT = 4.6, 2.5
-"""Width and height of a panel, inches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One metric by round; NaN for a round without it."""
+    """Metric by round; NaN for a round without it."""
 
     label: str
     values: tuple[float, ...]
@@ -30,7 +29,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlot:
-    """Content of a picture of one run: a panel for each trace."""
+    """Content of a picture: a panel for each trace."""
 
     title: str
     rounds: tuple[int, ...]
@@ -40,15 +39,10 @@ class RunPlot:
 def run_plot(
     scenario: Scenario, records: Sequence[report.RoundRecord], wanted: Sequence[str] = ()
 ) -> RunPlot:
-    """Return the picture of a run: accuracy and loss of the tested rounds, and the metrics of its sites.
-
-    Args:
-        scenario: of the run.
-        records: of its rounds, in order.
-        wanted: names of the metrics to show; empty: all.
+    """Return accuracy, loss and the sites' metrics of a run, or the ``wanted`` ones only.
 
     Raises:
-        ConfigError: no metrics were measured, or not the wanted ones.
+        ConfigError: none were measured, or not the wanted ones.
     """
     columns: dict[str, dict[int, tuple[float, float, float]]] = {}
     for record in records:
@@ -89,7 +83,7 @@ def _drawable(value: float) -> float:
 
 
 def draw_run(plot: RunPlot, kind: canvas.Format = "png") -> bytes:
-    """Return a file of this kind. The same plot gives the same bytes.
+    """Draw the panels of a run; equal plots give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.

@@ -1,4 +1,4 @@
-"""Statistics of attacks on privacy: pure functions on arrays, without training and inversion."""
+"""Statistics of attacks on privacy, on arrays."""
 
 import lazy_loader
 

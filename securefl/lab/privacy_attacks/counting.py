@@ -1,4 +1,4 @@
-"""Exact statistics of counts: binomial probabilities and Clopper-Pearson intervals."""
+"""Exact binomial statistics."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ def probabilities(trials: int, rate: float) -> F64:
     """Return P(X = k) of X ~ Binomial(``trials``, ``rate``), f64 ``(trials + 1,)``.
 
     Raises:
-        UsageError: a negative number of trials, or a rate outside [0, 1].
+        UsageError: ``trials`` < 0, or a rate outside [0, 1].
     """
     if trials < 0 or not 0 <= rate <= 1:
         raise UsageError(f"trials must be at least 0 and rate in [0, 1], found {trials} and {rate}")
@@ -28,8 +28,8 @@ def probabilities(trials: int, rate: float) -> F64:
 def clopper_pearson(hits: int, trials: int, confidence: float) -> Interval:
     """Return the two-sided confidence interval of a rate from ``hits`` of ``trials`` independent trials.
 
-    Each end is wrong with a probability of at most (1 - ``confidence``) / 2, whatever the rate (Clopper and
-    Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial").
+    Each end is wrong with probability at most (1 - ``confidence``) / 2 (Clopper and Pearson 1934, "The use of
+    confidence or fiducial limits illustrated in the case of the binomial").
 
     Raises:
         UsageError: ``hits`` outside [0, ``trials``], no trials, or a confidence outside (0, 1).

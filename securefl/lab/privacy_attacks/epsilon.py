@@ -1,12 +1,11 @@
 """Lower bounds on epsilon, at a stated confidence, from guesses of included canaries.
 
 (epsilon, delta)-DP bounds the success of guesses, so good guesses refute small values of epsilon. A low bound
-does not prove safety: the attack may be weak. The bounds find false claims, noise that is too small, and
-openings that were not counted.
+does not prove safety: the attack may be weak.
 
-:func:`one_run` uses many canaries of a *single* run and assumes only that an independent fair coin included
-each (Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2). :func:`gaussian_shift` needs
-independent guesses: from several runs, or from canaries that share no noise.
+:func:`one_run` uses many canaries of a *single* run, each included by an independent fair coin (Steinke, Nasr
+and Jagielski 2023, arXiv 2305.08846, theorem 5.2). :func:`gaussian_shift` needs independent guesses: from
+several runs, or from canaries that share no noise.
 """
 
 import itertools
@@ -23,30 +22,29 @@ from securefl.base.errors import UsageError
 from securefl.lab.privacy_attacks import counting
 
 SHARES = (1 / 50, 1 / 10, 1 / 2)
-"""Fractions of canaries to guess at each end of the scores: few sure guesses, or all."""
+"""Fractions of canaries to guess at each end of the scores."""
 
 _LARGEST = 64.0
 _HALVINGS = 40
 
 
 class Guesses(NamedTuple):
-    """Results of guesses at canaries."""
+    """Results of guesses."""
 
     canaries: int
-    """Number of canaries, included by independent fair coins."""
+    """Canaries, included by independent fair coins."""
     made: int
-    """Number of guesses; the other canaries were skipped."""
+    """Guesses; other canaries were skipped."""
     right: int
 
 
 class Bound(NamedTuple):
-    """A lower bound on epsilon."""
+    """Lower bound on epsilon."""
 
     epsilon: float
-    """Lower bound, wrong with probability 1 - ``confidence``; 0 if the guesses prove nothing."""
+    """Wrong with probability 1 - ``confidence``; 0 if the guesses prove nothing."""
     confidence: float
     guesses: Guesses
-    """Guesses that give the bound."""
 
 
 def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
@@ -57,7 +55,7 @@ def p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
         P(W >= v) + 2 m delta max over i of P(v > W >= v - i) / i.
 
     Raises:
-        UsageError: inconsistent numbers of guesses, a negative epsilon, or delta outside [0, 1].
+        UsageError: inconsistent guesses, epsilon < 0, or delta outside [0, 1].
     """
     canaries, made, right = guesses
     if not (0 <= right <= made <= canaries and epsilon >= 0 and 0 <= delta <= 1):
@@ -93,13 +91,13 @@ def guess(scores: F64, included: npt.NDArray[np.bool_], presences: int, absences
     """Guess "in" for the ``presences`` highest scores and "out" for the ``absences`` lowest.
 
     Args:
-        scores: score of each canary, f64 ``(m,)``, higher if it seems included; independent of ``included``.
-        included: True for included canaries, ``(m,)``.
+        scores: f64 ``(m,)``, higher if a canary seems included; independent of ``included``.
+        included: bool ``(m,)``.
         presences: >= 0.
         absences: >= 0; both together at most m.
 
     Raises:
-        UsageError: shapes that differ, or more guesses than canaries.
+        UsageError: different shapes, or more guesses than canaries.
     """
     count = scores.size
     if scores.shape != included.shape or scores.ndim != 1 or presences + absences > count:
@@ -122,18 +120,18 @@ def one_run(
 ) -> Bound:
     """Return the best bound over several numbers of guesses, with Bonferroni's correction.
 
-    Each share is tried at both ends of the scores and at the upper end only: with sampling, only records that
-    were drawn leave a mark.
+    Each share is tried at both ends of the scores and at the upper end only: with sampling, only drawn
+    records leave a mark.
 
     Args:
         scores: as in :func:`guess`.
         included: as in :func:`guess`, m >= 2.
-        delta: delta of the tested claim.
-        confidence: confidence of the bound as a whole.
+        delta: of the tested claim.
+        confidence: of the bound as a whole.
         shares: fractions in (0, 1/2].
 
     Raises:
-        UsageError: as for :func:`guess` and :func:`bound_of`, or a share out of range.
+        UsageError: as :func:`guess` and :func:`bound_of`, or a share out of range.
     """
     if scores.size < 2 or not shares or not all(0 < share <= 0.5 for share in shares):
         raise UsageError(
@@ -162,17 +160,16 @@ class Errors(NamedTuple):
 def errors_at_most(
     scores: F64, included: npt.NDArray[np.bool_], threshold: float = 0.0, *, confidence: float = 0.95
 ) -> Errors:
-    """Return upper ends of Clopper-Pearson intervals, for scores that are independent given ``included``.
+    """Return upper ends of Clopper-Pearson intervals; scores must be independent given ``included``.
 
     Args:
         scores: as in :func:`guess`.
         included: as in :func:`guess`, with both values.
-        threshold: score from which a canary counts as included; independent of ``scores``, such as 0 for log
-            likelihood ratios.
-        confidence: joint confidence of both rates.
+        threshold: score from which a canary counts as included; independent of ``scores``.
+        confidence: of both rates jointly.
 
     Raises:
-        UsageError: shapes that differ, or canaries of one kind only.
+        UsageError: different shapes, or canaries of one kind only.
     """
     if scores.shape != included.shape or scores.ndim != 1 or included.all() or not included.any():
         raise UsageError(
@@ -181,7 +178,7 @@ def errors_at_most(
         )
     guessed = scores >= threshold
     absent, present = int((~included).sum()), int(included.sum())
-    # Two intervals with one end used each: an error of 1 - confidence in total.
+    # One end of each interval is used: an error of 1 - confidence in total.
     return Errors(
         counting.clopper_pearson(int((guessed & ~included).sum()), absent, confidence).high,
         counting.clopper_pearson(int((~guessed & included).sum()), present, confidence).high,
@@ -189,7 +186,7 @@ def errors_at_most(
 
 
 def gaussian_shift(errors: Errors) -> float:
-    """Return the smallest mu of a Gaussian release that allows such error rates: 0 if all do.
+    """Return the smallest mu of a Gaussian release that allows such error rates, >= 0.
 
     A test of N(0, 1) against N(mu, 1) has false alarms Phi(-t) and misses Phi(t - mu). For Gaussian releases
     this is sharper than (epsilon, delta) alone (Nasr et al. 2023, arXiv 2302.07956).

@@ -1,9 +1,9 @@
-"""Label inference: class shares of parties' samples, estimated from changes of the last layer's bias.
+"""Label inference: class shares of samples, estimated from changes of the last layer's bias.
 
-The bias of class c moves with (share of c in the data) - (what the model expects of c), step by step: the
-gradient of cross-entropy (Wainakh et al. 2022, "User-level label leakage from gradients in federated
-learning", arXiv 2105.09369). A sum over a cluster moves with the mean share. Shadow parties with
-known shares show the effect of a whole local training.
+By the gradient of cross-entropy, the bias of class c moves with its share in the data minus the share that
+the model predicts (Wainakh et al. 2022, "User-level label leakage from gradients in federated learning",
+arXiv 2105.09369). A cluster's mean moves with the mean share. Shadow parties with known shares show the
+effect of a local training.
 """
 
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 _RIDGE = 1e-3
-"""Ridge relative to the mean variance of bias changes: stabilises the fit if they are correlated."""
+"""Ridge relative to the mean variance of bias changes, for correlated ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelModel:
-    """An affine map from changes of biases to shares; made by :func:`learn`."""
+    """Affine map from bias changes to shares; made by :func:`learn`."""
 
     factors: F64
     """f64 ``(classes, classes)``."""
     change: F64
-    """Mean change of the shadow parties, f64 ``(classes,)``."""
+    """Mean change of shadow parties, f64 ``(classes,)``."""
     shares: F64
-    """Mean shares of the shadow parties, f64 ``(classes,)``."""
+    """Their mean shares, f64 ``(classes,)``."""
 
     def estimate(self, changes: F64) -> F64:
-        """Return class shares, f64 ``(n, classes)``, non-negative, each row with sum 1.
+        """Return class shares, f64 ``(n, classes)``, >= 0 with row sums 1.
 
         Args:
-            changes: changes of the biases, of parties or cluster means, f64 ``(n, classes)``.
+            changes: of the biases, same shape.
         """
         raw = self.shares + (changes - self.change) @ self.factors
         return np.stack([on_simplex(row) for row in raw])
@@ -42,11 +42,11 @@ def learn(changes: F64, shares: F64) -> LabelModel:
     """Fit a label model by least squares with a small ridge.
 
     Args:
-        changes: of the biases, of shadow parties, f64 ``(k, classes)``, k >= 2.
-        shares: of the classes in their data, f64 ``(k, classes)``.
+        changes: of the biases of shadow parties, f64 ``(k, classes)``, k >= 2.
+        shares: class shares of their data, f64 ``(k, classes)``.
 
     Raises:
-        UsageError: shapes that do not fit, or fewer than two shadow parties.
+        UsageError: other shapes, or fewer than two shadow parties.
     """
     if changes.shape != shares.shape or changes.ndim != 2 or len(changes) < 2:
         raise UsageError(

@@ -1,9 +1,9 @@
 """Membership inference by likelihood ratio: a record's score with and without it, from shadow models.
 
 A score is a model's confidence in a record's label. It separates members from others if a model overfits
-(Yeom et al. 2018, arXiv 1709.01604), but depends on how hard the record is. Shadow models, trained like the
-target on known records, give the distribution of *this* record's score with and without it: LiRA, the test
-of Carlini et al. 2022 (arXiv 2112.03570), section V.
+(Yeom et al. 2018, arXiv 1709.01604), but depends on the record's difficulty. Shadow models, trained like the
+target on known records, give the distribution of a record's score with and without it (LiRA, Carlini et al.
+2022, arXiv 2112.03570, section V).
 """
 
 import numpy as np
@@ -13,23 +13,23 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 LEAST = 2
-"""Smallest number of shadow models with, and without, a record for its means to count."""
+"""Fewest shadow models with, and without, a record for its means to count."""
 
 
 def likelihood_ratios(target: F64, scores: F64, member: npt.NDArray[np.bool_]) -> F64:
     """Return the log likelihood ratio of each record's target score, f64 ``(n,)``, higher for members.
 
-    Both distributions are modelled as Gaussian, with a mean per record and one variance for all records,
-    which is more stable with few shadow models than one per record (ibid., section VI-A). A record that too
-    few shadow models contain, or lack, gets 0.
+    Both distributions are Gaussian, with a mean per record and one variance for all, which is more stable
+    with few shadow models (ibid., section VI-A). A record that too few shadow models contain, or lack, gets
+    0.
 
     Args:
-        target: the attacked model's scores, f64 ``(n,)``.
-        scores: the shadow models', f64 ``(k, n)``.
-        member: which records each was trained on, ``(k, n)``.
+        target: of the attacked model, f64 ``(n,)``.
+        scores: of shadow models, f64 ``(k, n)``.
+        member: True for their training records, ``(k, n)``.
 
     Raises:
-        UsageError: shapes that do not fit, or no record with enough shadow models of both kinds.
+        UsageError: other shapes, or no record with enough shadow models of both kinds.
     """
     if scores.shape != member.shape or target.shape != scores.shape[1:]:
         raise UsageError(

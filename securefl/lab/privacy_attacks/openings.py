@@ -1,4 +1,4 @@
-"""Estimates of one party's update from opened sums, and the likelihood of a canary in it."""
+"""Estimates of a party's update from opened sums, and the likelihood of a canary in it."""
 
 import math
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from securefl.base.errors import UsageError
 
 
 class Estimate(NamedTuple):
-    """Best linear estimate of one party's noisy update from sums that contain it."""
+    """Best linear estimate of a party's noisy update."""
 
     factors: F64
-    """Factor of each opened sum, f64 ``(openings,)``."""
+    """f64 ``(openings,)``: factor of each opened sum."""
     leverage: float
     """Variance of one party's noise over that of the estimate (privacy-notes.md, section 2)."""
 
@@ -21,11 +21,11 @@ class Estimate(NamedTuple):
 def best_estimate(rows: I64, party: int) -> Estimate | None:
     """Return the unbiased combination of sums with least variance, if all noise is equal and independent.
 
-    Other parties' updates are assumed known: the rest of the sums is A(x_i e_i + Z). Generalised least
-    squares gives x_i with the factors (A A^T)^+ a_i / P_ii and the variance s^2 / P_ii.
+    Other updates are assumed known: A(x_i e_i + Z) remains. Generalised least squares has the factors (A
+    A^T)^+ a_i / P_ii and the variance s^2 / P_ii.
 
     Args:
-        rows: A, ``(openings, parties)``, 0 or 1, those openings that hold one and the same update.
+        rows: A, ``(openings, parties)``, 0 or 1: openings of one update.
         party: i, the column.
 
     Returns:
@@ -48,13 +48,13 @@ def best_estimate(rows: I64, party: int) -> Estimate | None:
 
 
 def log_ratio(seen: F64, shift: float, std: float, rate: float) -> F64:
-    """Return the log likelihood ratio of the canary: log((1 - q) + q N(shift) / N(0)), same shape.
+    """Return the canary's log likelihood ratio log((1 - q) + q N(shift) / N(0)), in the shape of ``seen``.
 
     Args:
         seen: estimated changes of the canary's coordinate.
         shift: change by a drawn canary.
-        std: standard deviation of the noise, in the same unit, > 0.
-        rate: q, sampling rate of the canary, in (0, 1].
+        std: standard deviation of the noise, same unit, > 0.
+        rate: q, sampling rate, in (0, 1].
 
     Raises:
         UsageError: a parameter out of range.

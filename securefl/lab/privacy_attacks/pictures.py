@@ -1,4 +1,4 @@
-"""Similarity of reconstructions to originals: mean squared error and structural similarity."""
+"""Similarity of pictures: mean squared error and structural similarity."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
 
 WINDOW = 7
-"""Width in pixels of the windows of :func:`ssim`."""
+"""Width of windows of :func:`ssim`, pixels."""
 
 
 class Match(NamedTuple):
@@ -31,11 +31,11 @@ def ssim(one: F64, other: F64) -> float:
     Wang et al. 2004, "Image quality assessment", equation 13, with uniform windows and unbiased variances.
 
     Args:
-        one: f64 ``(height, width)``, at least 7 each.
+        one: f64 ``(height, width)``, each >= 7.
         other: the same.
 
     Raises:
-        UsageError: shapes that differ or are too small.
+        UsageError: different or too small shapes.
     """
     if one.shape != other.shape or one.ndim != 2 or min(one.shape) < WINDOW:
         raise UsageError(
@@ -57,11 +57,11 @@ def best_matches(originals: F64, candidates: F64) -> tuple[Match, ...]:
     """Return the most similar candidate of each original; several may share one.
 
     Args:
-        originals: f64 ``(n, height, width)``, values in [0, 1].
-        candidates: f64 ``(k, height, width)``, k >= 1; values are cut to [0, 1].
+        originals: f64 ``(n, height, width)`` in [0, 1].
+        candidates: f64 ``(k, height, width)``, k >= 1; cut to [0, 1].
 
     Raises:
-        UsageError: no candidate, or shapes that do not fit.
+        UsageError: no candidate, or other shapes.
     """
     if not len(candidates):
         raise UsageError("candidates must have at least 1 picture, found none")

@@ -1,8 +1,7 @@
 """ROC curves of membership scores, and hits at few false alarms.
 
-The area under the curve hides privacy risks: an attack that identifies a few members and no others has an
-area of about one half. Hence the rate of hits at a small rate of false alarms (Carlini et al. 2022, arXiv
-2112.03570).
+An attack that identifies only a few members has an area of about one half. Hence hits are counted at a small
+rate of false alarms (Carlini et al. 2022, arXiv 2112.03570).
 """
 
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from securefl.lab.privacy_attacks import counting
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roc:
-    """Rates at all thresholds, from no record to all records; made by :func:`roc_of`."""
+    """Rates at all thresholds; made by :func:`roc_of`."""
 
     false_alarms: F64
-    """False positive rates over non-members, f64 ``(k,)``, rising from 0 to 1."""
+    """False positive rates, f64 ``(k,)``, rising from 0 to 1."""
     hits: F64
-    """True positive rates over members, f64 ``(k,)``, rising from 0 to 1."""
+    """True positive rates, f64 ``(k,)``, rising from 0 to 1."""
     members: int
     others: int
 
@@ -50,7 +49,7 @@ def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
         member: ``(n,)``, with both values.
 
     Raises:
-        UsageError: shapes that differ, NaN, or records of one kind only.
+        UsageError: different shapes, NaN, or records of one kind only.
     """
     if scores.shape != member.shape or scores.ndim != 1 or member.all() or not member.any():
         raise UsageError(
@@ -61,7 +60,7 @@ def roc_of(scores: F64, member: npt.NDArray[np.bool_]) -> Roc:
         raise UsageError("scores must be numbers, found NaN")
     order = np.argsort(-scores, kind="stable")
     falling = scores[order]
-    # One point for each distinct score: records with equal scores are identified together.
+    # One point for each distinct score.
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     hits = np.cumsum(member[order])[last]
     alarms = np.cumsum(~member[order])[last]

@@ -1,1 +1,1 @@
-"""Experiments that put a run's privacy to the test, with ground truth; they train, and so take a while."""
+"""Experiments on a run's privacy with ground truth. They train, and so take minutes."""

@@ -1,4 +1,4 @@
-"""*canary*: a lower bound on epsilon from canaries, beside the claimed epsilon."""
+"""*canary*: a lower bound on epsilon beside the claim."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ CANARIES: Final = 1000
 
 
 def audit_epsilon(case: Case, canaries: int = CANARIES) -> audit.Chapter:
-    """Simulate the run's scenario again with canaries in the updates of all honest parties.
+    """Simulate the run's scenario with canaries in the updates of all honest parties.
 
     Raises:
-        ConfigError: the scenario cannot be simulated, or its batches cannot contain canaries.
+        ConfigError: the scenario cannot be simulated, or its batches cannot have canaries.
     """
     scenario = simulation.without_messages(case.recorded.scenario)
     if scenario.privacy.unit == "none":

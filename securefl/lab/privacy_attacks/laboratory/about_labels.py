@@ -9,11 +9,10 @@ from securefl.lab.privacy_attacks.laboratory import properties
 from securefl.lab.privacy_attacks.laboratory.case import Case
 
 SHADOWS: Final = 60
-"""Number of shadow parties that show the effect of class shares."""
 
 
 def audit_properties(case: Case) -> audit.Chapter:
-    """Estimate the class shares of every cluster of the first round.
+    """Estimate the class shares of all clusters of the first round.
 
     Raises:
         ConfigError: the model's last parameters are not one bias per class.

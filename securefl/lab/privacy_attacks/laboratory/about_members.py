@@ -18,9 +18,7 @@ from securefl.training import data
 AUDIT: Final = "membership"
 SHADOWS: Final = 16
 RECORDS: Final = 4000
-"""Largest number of tested members."""
 FEW: Final = 0.01
-"""Rate of false alarms at which hits are counted."""
 _FEW: Final = f"{100 * FEW:.0f} %"
 _REMEDY: Final = (
     "use fewer epochs, a smaller model or more samples per party; differential privacy bounds the risk"
@@ -30,7 +28,7 @@ _REMEDY: Final = (
 def audit_membership(case: Case, shadows: int = SHADOWS) -> audit.Chapter:
     """Attack the final model and the first sum of the first round.
 
-    Costs twice ``shadows`` simulations; those for the sum have one round and cluster.
+    This takes twice ``shadows`` simulations; those for the sum have one round and cluster.
 
     Raises:
         ConfigError: the scenario cannot be simulated on other records.

@@ -18,28 +18,21 @@ from securefl.runtime import report
 
 
 def sizes_up_to(members: int) -> tuple[int, ...]:
-    """Return 1, about the square root, and ``members`` (>= 1): each size costs a search."""
+    """Return 1, about the square root, and ``members`` (>= 1); each size takes a search."""
     return tuple(sorted({1, round(math.sqrt(members)), members}))
 
 
 def honest_members(case: Case, opened: ClusterSum) -> tuple[PartyId, ...]:
-    """Return the honest members of a sum, ascending: updates of others reveal little about samples."""
+    """Return the honest members of a sum, ascending: other updates reveal little about samples."""
     behind = attacks.behaviours_of(case.recorded.scenario, case.seed)
     return tuple(party for party in sorted(opened.survivors) if party not in behind)
 
 
 def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
-    """Return means over growing sets of members of a sum, of the sizes of :func:`sizes_up_to`.
+    """Return means over growing sets of members of a sum in ``case.first.sums``, honest members first.
 
-    Each set contains the one before it. Honest members come first.
-
-    Args:
-        case: the run.
-        opened: one of ``case.first.sums``.
-
-    Returns:
-        Nothing if the recorded updates do not add up to ``opened``: an update is missing, or noise was
-        removed from the sum (dropout-exact).
+    Sizes are those of :func:`sizes_up_to`. Return nothing if the recorded updates do not add up to the sum:
+    one is missing, or noise was removed (dropout-exact).
     """
     honest = honest_members(case, opened)
     order = (*honest, *sorted(set(opened.survivors) - set(honest)))
@@ -59,9 +52,8 @@ def growing(case: Case, opened: ClusterSum) -> tuple[clusters.ClusterMean, ...]:
 
 
 CLUSTERS: Final = 2
-"""Number of inverted sums."""
 SAMPLES: Final = 48
-"""Largest number of samples of a cluster or party that are compared with reconstructions."""
+"""Most samples of a cluster or party that are compared with reconstructions."""
 SHOWN: Final = 8
 
 
@@ -79,10 +71,10 @@ class _Opened(NamedTuple):
 
 
 def audit_inversion(case: Case) -> audit.Chapter:
-    """Invert some sums of the first round, and sums of fewer members of one of them.
+    """Invert some sums of the first round, and sums of fewer members of one.
 
     Raises:
-        ConfigError: the samples are no pictures.
+        ConfigError: the samples are not pictures.
     """
     generator = np.random.default_rng(case.seed)
     opened = []
@@ -155,7 +147,7 @@ def _inversion_finding(case: Case, one: _Opened) -> audit.Finding:
 def _as_m_grows(
     case: Case, opened: _Opened, generator: np.random.Generator
 ) -> tuple[tuple[audit.Finding, ...], tuple[audit.Exhibit, ...]]:
-    """Reconstruct one party's samples from sums of growing sets of members; the last one was opened."""
+    """Reconstruct one party's samples from sums of growing sets of members, the last of them opened."""
     if len(opened.mean.survivors) == 1:
         return (), ()
     means = growing(case, opened.sum)
@@ -171,7 +163,7 @@ def _as_m_grows(
     for mean in means:
         last = mean is means[-1]
         kind = "opened" if last else "hypothetical"
-        # All of the cluster is a sum that was inverted above.
+        # The whole cluster was inverted above.
         candidates = opened.candidates if last else _candidates(case, mean, kind)
         found = inversion.compare_candidates(
             case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES

@@ -1,8 +1,8 @@
 """Canary audit: a lower bound on epsilon from one simulated run, beside the claimed epsilon.
 
 Canaries pass through the same rounding, noise, clusters and openings as other records. The attacker knows
-everything but coins, sampling and noise, as the guarantee assumes. If noise, sampling or the counted openings
-are wrong by much, the bound exceeds the claim. A bound below the claim proves nothing about better attacks.
+everything but coins, sampling and noise, as the guarantee assumes. The bound exceeds the claim if noise,
+sampling or counted openings are wrong by much.
 """
 
 import math
@@ -25,7 +25,7 @@ from securefl.runtime import simulation
 from securefl.training import sgd
 
 _DELTA = 0.01
-"""Largest product of delta and the number of canaries: bounds the loss of confidence by delta."""
+"""Largest product of delta and number of canaries, which bounds the loss of confidence by delta."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,20 +33,19 @@ class CanaryAudit:
     """Results of the canaries of one run."""
 
     claimed: float
-    """Epsilon, at ``delta``, of the host with the most releases."""
+    """At ``delta``, of the host with the most releases."""
     delta: float
     """Delta of the test, at most the scenario's: a smaller one can strengthen the guesses."""
     announced: tuple[float, float]
-    """Epsilon of the same host at the scenario's delta, and that delta."""
+    """Epsilon and delta of the same host at the scenario's delta."""
     releases: int
-    """Releases of that host."""
     bound: Bound
-    """Lower bound of one run; valid for any dependence between updates."""
+    """Lower bound of one run, for any dependence between updates."""
     gaussian: float | None
     """Epsilon at ``delta`` of the smallest Gaussian release that explains the guesses, at equal confidence.
-
-    Assumes Gaussian releases and independent canaries, true if updates are known except for canary and noise;
-    None with sampling, which is not Gaussian."""
+    It assumes Gaussian releases and independent canaries, true if updates are known except for canary and
+    noise. None with sampling, which is not Gaussian.
+    """
     scores: F64
     """Log likelihood ratio of each canary, ``(m,)``."""
     present: npt.NDArray[np.bool_]
@@ -68,15 +67,13 @@ def audit_canaries(
 ) -> CanaryAudit:
     """Simulate the scenario once with canaries, and guess which were included.
 
-    Costs one simulation, and one composition for the ledger.
-
     Args:
-        federation: assembled federation with privacy; it is not changed.
+        federation: federation with privacy; not changed.
         hosts: parties with canaries in their updates; the claim must cover them.
-        entropy: entropy of coins and sampling, independent of the server's knowledge.
-        count: number of canaries (:func:`securefl.runtime.simulation.canaries.plant`).
-        confidence: confidence of each bound.
-        train: False for updates that are zero except for canaries: faster, and tests the noise alone.
+        entropy: of coins and sampling, unknown to the server.
+        count: canaries (:func:`securefl.runtime.simulation.canaries.plant`).
+        confidence: of each bound.
+        train: False for zero updates except for canaries: faster, and tests the noise alone.
 
     Raises:
         ConfigError: the scenario has no guarantee, or its batches cannot omit canaries.
@@ -124,39 +121,34 @@ def _gaussian(scores: F64, present: npt.NDArray[np.bool_], delta: float, confide
 
 
 def _keep_parameters(length: int) -> Callable[[simulation.TrainingTask], Iterator[tuple[PartyId, F64]]]:
-    """Return a training that changes none of the ``length`` parameters."""
     return lambda task: ((name, np.zeros(length)) for name in task.names)
 
 
 class _Opened(NamedTuple):
-    """Values of one opened sum at the canaries' coordinates."""
+    """Opened sum at the canaries' coordinates."""
 
     reclustering: int
     survivors: tuple[PartyId, ...]
     values: I64
-    """Values in steps, ``(m,)``."""
+    """Steps, ``(m,)``."""
 
 
 class _Openings:
-    """Listener that keeps the canaries' coordinates of all opened sums.
-
-    Args:
-        coordinates: ``(m,)``.
-    """
+    """Listener that keeps the ``coordinates`` ``(m,)`` of all opened sums."""
 
     def __init__(self, coordinates: I64) -> None:
         self._coordinates = coordinates
         self.by_round: dict[int, list[_Opened]] = defaultdict(list)
 
     def on_report(self, _now: float, report: object) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        """Keep the coordinates of an opened sum."""
         if isinstance(report, SumOpened):
             one = report.opened
             seen = _Opened(one.reclustering, one.survivors, encoding.from_ring(one.ring)[self._coordinates])
             self.by_round[report.round].append(seen)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        """Ignore a refusal."""
 
 
 def _ratios(
@@ -165,7 +157,7 @@ def _ratios(
     openings: _Openings,
     name: PartyId,
 ) -> Iterator[F64]:
-    """Yield log likelihood ratios of one host's canaries, f64 ``(c,)``, for each of its releases."""
+    """Yield log likelihood ratios of a host's canaries, f64 ``(c,)``, for each of its releases."""
     scenario, mechanism = federation.plan.scenario, planted.mechanism
     unit = float(1 << scenario.encoding.scale_bits)
     column = {party: index for index, party in enumerate(federation.parties)}

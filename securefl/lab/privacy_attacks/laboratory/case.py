@@ -15,9 +15,8 @@ from securefl.methods import attacks, weighting
 from securefl.training.data import Dataset, load_data, split
 
 Progress = Callable[[str], None]
-"""Receiver of progress lines with work and cost."""
 Uploads = Callable[[PartyId, int, int], I64 | None]
-"""Encoded update of a party's local training in a round, i64 ``(d,)``; None if it was not kept."""
+"""Encoded update of a party, round and local training, i64 ``(d,)``; None if not kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +27,9 @@ class Case:
     seed: int
     dataset: Dataset
     rows: Mapping[PartyId, I64]
-    """Rows of the training set by party."""
     rounds: tuple[ReplayRound, ...]
-    """Rounds with whole vectors; at least one."""
+    """With whole vectors; at least one."""
     uploads: Uploads
-    """Encoded updates by party, round and local training."""
     progress: Progress
 
     def __repr__(self) -> str:
@@ -53,7 +50,7 @@ class Case:
         return weighting.public_weights(self.recorded.scenario.weighting, one.counts, one.participants)
 
     def means(self, one: ReplayRound) -> tuple[clusters.ClusterMean, ...]:
-        """Return the cluster means of a round's sums."""
+        """Return the cluster means of a round."""
         return clusters.cluster_means(self.recorded.scenario.encoding, one.sums, self.weights(one))
 
     def labels(self, party: PartyId) -> I64:
@@ -62,10 +59,10 @@ class Case:
         return labels
 
     def pool(self, members: I64, extra: int, generator: np.random.Generator) -> Dataset:
-        """Return a data set that trains on these rows, then up to ``extra`` rows that no party holds."""
+        """Return a data set that trains on ``members``, then on up to ``extra`` rows that no party holds."""
         data = self.dataset
         unused = np.setdiff1d(np.arange(len(data.y_train)), np.concatenate(list(self.rows.values())))
-        # Use the test half if the training half has too few unused rows.
+        # Use the test half too if unused rows are too few.
         x = (
             data.x_train[unused]
             if len(unused) >= extra
@@ -86,12 +83,6 @@ class Case:
 
 def case_of(recorded: Recorded, truth: GroundTruth | None, data_dir: Path | None, progress: Progress) -> Case:
     """Return the run with the data that its seed assigned to each party.
-
-    Args:
-        recorded: the run.
-        truth: its ground truth; None without ``--lab``.
-        data_dir: folder of data sets.
-        progress: receiver of progress lines.
 
     Raises:
         ConfigError: no ground truth, no recorded seed, no whole vectors, or a missing data set.

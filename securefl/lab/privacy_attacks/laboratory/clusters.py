@@ -12,23 +12,17 @@ from securefl.protocol.round import ClusterSum
 
 
 class ClusterMean(NamedTuple):
-    """Opened sum divided by the weights of its survivors."""
+    """Opened sum divided by its survivors' weights."""
 
     survivors: tuple[PartyId, ...]
     update: F64
-    """Mean update in the unit of parameters, f64 ``(d,)``, with noise."""
+    """Unit of the parameters, f64 ``(d,)``, with noise."""
 
 
 def cluster_means(
     encoding: scenario.Encoding, sums: Sequence[ClusterSum], weights: Mapping[PartyId, float]
 ) -> tuple[ClusterMean, ...]:
-    """Return the means of opened sums, in their order.
-
-    Args:
-        encoding: encoding with the scale.
-        sums: opened sums of one round.
-        weights: public weights of all survivors.
-    """
+    """Return the means of opened sums, in order; ``weights`` are public weights of all survivors."""
     unit = float(1 << encoding.scale_bits)
     return tuple(
         ClusterMean(

@@ -28,14 +28,7 @@ def attack_chapters(
     data_dir: Path | None,
     progress: Progress,
 ) -> Iterator[audit.Chapter]:
-    """Run experiments on a recorded run, and yield a chapter for each.
-
-    Args:
-        recorded: the run.
-        truth: its ground truth.
-        names: keys of :data:`EXPERIMENTS`.
-        data_dir: folder of data sets.
-        progress: receiver of progress lines.
+    """Run the experiments ``names`` (keys of :data:`EXPERIMENTS`), and yield a chapter for each.
 
     Raises:
         ConfigError: no ground truth or data, or an experiment that does not fit the scenario.

@@ -1,8 +1,7 @@
 """Gradient inversion of opened sums: reconstructed pictures and their similarity to the samples.
 
 Every sample of a cluster's members is compared with the most similar reconstruction. This choice needs ground
-truth; a server has to choose by eye. The baseline is the same choice among as many unrelated pictures of the
-data set.
+truth; a server would choose by eye. The baseline is the same choice among as many unrelated pictures.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from securefl.lab.privacy_attacks import pictures
 from securefl.training import data, models, sgd
 
 MOST = 16
-"""Largest number of samples of a search; with more it is slow and finds no pictures."""
+"""Most samples of a search, which is slow and finds no pictures beyond."""
 
 _AS_GOOD = 1e-3
 """Mean squared error of 30 dB: 3 % of the range on average."""
@@ -26,7 +25,7 @@ _AS_GOOD = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inversion:
-    """Reconstructions of the samples behind one opened sum, compared with the originals."""
+    """Reconstructions of the samples behind one opened sum."""
 
     originals: F64
     """Brightness 0 to 1, f64 ``(n, height, width)``; colours are averaged."""
@@ -34,26 +33,26 @@ class Inversion:
     """Most similar reconstruction of each original, same shape."""
     matches: tuple[pictures.Match, ...]
     blind: tuple[pictures.Match, ...]
-    """Matches with unrelated pictures instead of reconstructions."""
+    """Matches with unrelated pictures."""
     candidates: int
     recognised: float
-    """Fraction of samples with a candidate of MSE below 0.001, which is as good as the original."""
+    """Fraction of samples with a candidate of MSE below 0.001, as good as the original."""
     blind_recognised: float
-    """The same for unrelated pictures: chance level."""
+    """The same for unrelated pictures."""
 
     @property
     def ssim(self) -> float:
-        """Mean over the samples."""
+        """Mean over samples."""
         return float(np.mean([match.ssim for match in self.matches]))
 
     @property
     def mse(self) -> float:
-        """Mean over the samples."""
+        """Mean over samples."""
         return float(np.mean([match.mse for match in self.matches]))
 
     @property
     def blind_ssim(self) -> float:
-        """Mean similarity of unrelated pictures over the samples."""
+        """Mean for unrelated pictures."""
         return float(np.mean([match.ssim for match in self.blind]))
 
 
@@ -69,17 +68,17 @@ def reconstruct(
 ) -> F64:
     """Return candidates for the samples behind one cluster's mean update.
 
-    They come from first-layer neurons if the model is dense, and from a search if there are up to 16 samples.
-    A step of the search costs about as much as three training steps on these samples.
+    They come from first-layer neurons of a dense model, and from a search for up to 16 samples. A step of the
+    search takes as long as about three training steps.
 
     Args:
-        config: configuration of the model.
-        dataset: data set with the samples in its training half.
+        config: of the model.
+        dataset: has the samples in its training half.
         params: model before the update, f32 ``(d,)``.
         update: mean update, f64 ``(d,)``: minus a gradient, up to a factor.
-        rows: ground truth: all rows of ``dataset`` that the members trained on; the search uses their labels.
-        seed: seed of the search.
-        search: options of the search.
+        rows: ground truth: all rows that the members trained on; the search uses their labels.
+        seed: of the search.
+        search: its options.
 
     Returns:
         Brightness, about 0 to 1, f64 ``(k, height, width)``, k >= 1: the first is evenly grey.
@@ -108,13 +107,12 @@ def compare_candidates(
     """Compare true samples with candidates, and with as many unrelated pictures.
 
     Args:
-        dataset: data set with the samples.
-        candidates: result of :func:`reconstruct`.
+        dataset: has the samples.
+        candidates: of :func:`reconstruct`.
         rows: ground truth: training rows of the samples to look for.
-        behind: training rows excluded from unrelated pictures, such as all in the sum. If too few rows
-            remain, the test half is used as well.
-        seed: seed of the choice of unrelated pictures.
-        most: largest number of samples for the slow similarity; of more, those nearest to a candidate.
+        behind: rows excluded from unrelated pictures. If too few remain, the test half is used too.
+        seed: of the choice of unrelated pictures.
+        most: most samples for the slow similarity; of more, those nearest to a candidate.
     """
     rest = np.setdiff1d(np.arange(len(dataset.y_train)), behind)
     others = dataset.x_train[np.random.default_rng(seed).permutation(rest)[: len(candidates)]]
@@ -138,7 +136,7 @@ def compare_candidates(
 
 
 def _least_errors(originals: F64, candidates: F64) -> F64:
-    """Return the mean squared error of the nearest candidate of each original, f64 ``(n,)``."""
+    """Return the mean squared error of each original's nearest candidate, f64 ``(n,)``."""
     inside = np.clip(candidates, 0.0, 1.0)
     errors: F64 = np.array([((inside - one) ** 2).mean(axis=(1, 2)).min() for one in originals])
     return errors

@@ -1,7 +1,6 @@
-"""Membership inference on models and on opened sums, with shadow models for the likelihood ratio.
+"""Membership inference by shadow models.
 
-The same attack applies to the final model and to the global model plus a cluster's mean update. Members and
-others come from one distribution.
+The target is the final model, or the global model plus a cluster's mean update.
 """
 
 from collections.abc import Callable
@@ -24,11 +23,11 @@ class MembershipAttack:
     """Two attacks on the same models."""
 
     threshold: roc.Roc
-    """Curve by confidence alone."""
+    """By confidence alone."""
     ratio: roc.Roc
-    """Curve by likelihood ratio (LiRA)."""
+    """By likelihood ratio (LiRA)."""
     shadows: int
-    """Number of shadow models for one target."""
+    """Shadow models for one target."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,15 +35,15 @@ class ShadowScores:
     """Confidences of shadow models and their training records."""
 
     scores: F64
-    """Confidences, f64 ``(k, n)``."""
+    """f64 ``(k, n)``."""
     member: npt.NDArray[np.bool_]
     """True for training records, ``(k, n)``."""
 
     def on(self, target: F64, member: npt.NDArray[np.bool_]) -> MembershipAttack:
-        """Attack another model.
+        """Attack a model by its confidences.
 
         Args:
-            target: its confidences, f64 ``(n,)``.
+            target: f64 ``(n,)``.
             member: True for its training records, ``(n,)``.
 
         Raises:
@@ -61,14 +60,9 @@ def shadow_scores(
     secret: entropy.Entropy | None = None,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> ShadowScores:
-    """Train shadow models, and compute the confidence of each in every record of the pool.
+    """Train ``count`` shadow models, a simulation each; return their confidences in all records of the pool.
 
-    Args:
-        pool: training records.
-        count: number of shadow models; each costs a simulation.
-        seed: as in :meth:`securefl.runtime.simulation.shadows.Pool.shadows`.
-        secret: as there.
-        progress: receiver of the number of finished models.
+    ``seed`` and ``secret`` are those of :meth:`securefl.runtime.simulation.shadows.Pool.shadows`.
 
     Raises:
         ConfigError: the scenario cannot be simulated on the pool.
@@ -84,7 +78,7 @@ def shadow_scores(
 
 
 def confidences_in(pool: simulation.Pool) -> Callable[[F32], F64]:
-    """Return a function from parameters to confidences in all records of a pool, f64 ``(n,)``.
+    """Return a function from parameters to confidences in a pool's records, f64 ``(n,)``.
 
     Raises:
         UsageError: the records are text.

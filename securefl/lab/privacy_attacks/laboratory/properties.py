@@ -1,7 +1,7 @@
 """Property inference: class shares of a cluster's samples, estimated from its opened sum.
 
-The server trains shadow parties with known class shares on its own samples, from the same model, and learns
-how class shares change the last layer's bias.
+The server trains shadow parties with known shares on its own samples, and learns how shares change the last
+layer's bias.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,23 +24,22 @@ from securefl.training.data import Dataset, Dirichlet, split
 
 _RUN: Final = RunId("1abe1" + "0" * 27)
 _MIX: Final = 0.5
-"""Dirichlet concentration of the shadow parties' class shares: from nearly one class to nearly all."""
+"""Dirichlet concentration of shadow parties' class shares, from nearly one class to nearly all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelAttack:
-    """Results of an attack on label shares, by cluster."""
+    """Results of an attack on label shares."""
 
     estimated: F64
-    """Estimated shares, f64 ``(clusters, classes)``."""
+    """f64 ``(clusters, classes)``."""
     true: F64
-    """True shares, same shape, weighted as the members' updates."""
+    """Same shape, weighted as the members' updates."""
     parties: F64
     """Shares of each survivor's own samples, f64 ``(survivors, classes)``, cluster by cluster."""
     sizes: tuple[int, ...]
-    """Survivors of each cluster."""
     prior: F64
-    """Guess without sums: the shares of the server's samples, f64 ``(classes,)``."""
+    """Guess without sums: shares of the server's samples, f64 ``(classes,)``."""
 
     @property
     def error(self) -> float:
@@ -68,18 +67,16 @@ def learn_labels(
 ) -> LabelModel:
     """Learn the effect of class shares on the last layer's bias in one local training from ``params``.
 
-    Costs ``parties`` local trainings.
-
     Args:
-        scenario: scenario of the federation; shadow parties repeat its training without noise.
-        dataset: data set with the server's samples as training half.
+        scenario: shadow parties repeat its training without noise.
+        dataset: has the server's samples as training half.
         params: global model, f32 ``(d,)``.
-        parties: number of shadow parties.
-        samples: samples per shadow party, similar to real ones, drawn with replacement.
-        seed: seed of all draws.
+        parties: shadow parties, a local training each.
+        samples: per shadow party, similar to real ones, drawn with replacement.
+        seed: of all draws.
 
     Raises:
-        ConfigError: the model's last parameters are not one bias per class (own models, text models).
+        ConfigError: the model's last parameters are not one bias per class.
     """
     if not scenario.model.class_biases:
         raise ConfigError("model.type", "has no last layer with one bias per class", "use another model")
@@ -109,11 +106,11 @@ def infer_labels(
     """Estimate the class shares of each cluster, and compare them with the truth.
 
     Args:
-        model: learned from the same parameters.
-        clusters: opened sums of one round, as means.
-        labels: ground truth: labels of each survivor's samples.
-        weights: the survivors' public weights.
-        prior: the server's guess without any sum, f64 ``(classes,)``.
+        model: of :func:`learn_labels`, from the same parameters.
+        clusters: of one round.
+        labels: labels of each survivor's samples.
+        weights: of survivors.
+        prior: guess without sums, f64 ``(classes,)``.
     """
     classes = len(prior)
     estimated = model.estimate(np.stack([one.update[-classes:] for one in clusters]))
