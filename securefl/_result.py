@@ -89,7 +89,7 @@ class RunResult:
         """Return the final model for ``module.load_state_dict``, with tied parameters and integer buffers.
 
         Local entries (local buffers, personal and frozen parameters) have their values in the initial model's
-        file, which must have been written for a site, with at most 100,000 local numbers.
+        file. It must have been written for a site, with at most 100,000 local numbers.
 
         Args:
             module: model that will load the result. It gives the names, with prefixes of ``torch.compile``

@@ -1,7 +1,7 @@
 """Secret randomness from the operating system or, in tests only, from a seed.
 
-The core receives an ``Entropy`` as an argument. With a seed, the name of a child makes its draws independent
-of the order of others, so a run over a network and a simulation draw the same values.
+The core receives an ``Entropy`` as an argument. With a seed, draws depend on the names of children, not on
+their order: a run over a network and a simulation draw the same values.
 """
 
 from __future__ import annotations

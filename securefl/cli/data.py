@@ -73,9 +73,9 @@ def histogram(
 def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[str, Any]:
     """Return label counts of each party, as values for JSON.
 
-    ``parties`` and ``server`` (None without samples of its own) are counts by class; ``samples`` counts
-    samples (a sample of text has many labels). ``distance`` is each party's total variation from the labels
-    of all parties, 0 (alike) to 1 (disjoint).
+    ``parties`` and ``server`` (or None) are counts by class. ``samples`` counts samples; a sample of text has
+    many labels. ``distance`` is each party's total variation from the labels of all parties, 0 (alike) to 1
+    (disjoint).
 
     Raises:
         ConfigError: the data set is missing or cannot be split.

@@ -35,7 +35,7 @@ def drawn_digest(scenario: Scenario) -> bytes:
     """Return the SHA-256 (32 bytes) of the fields away from their default.
 
     It leaves out fields that :func:`securefl.scenario.resolved.scenario_digest` leaves out, and how sums are
-    made and verified: a masked run has the clusters of its twins with CrypTen sums or verified rounds.
+    made and verified. So a masked run has the clusters of its twins with CrypTen sums or verified rounds.
     """
     chosen = chosen_fields(scenario)
     for field in resolved.NOT_AGREED_UPON:

@@ -36,8 +36,8 @@ def load_scenario(path: Path, overrides: tuple[str, ...] = ()) -> Scenario:
     Overrides are ``"path=value"`` each (:func:`apply_override`).
 
     Raises:
-        ConfigError: the file is unreadable or not TOML (it names file and line), or a field is unknown,
-            missing, of the wrong type or out of range (it names the dotted path).
+        ConfigError: the file is unreadable or not TOML, or a field is unknown, missing, of the wrong type or
+            out of range. It names file and line, or the field's dotted path.
     """
     try:
         # Some Windows editors begin a file with a byte order mark.

@@ -75,7 +75,7 @@ def least_honest(scenario: Scenario) -> int:
 def least_survivors(scenario: Scenario, sizes: tuple[int, ...]) -> int:
     """Return the least ``min_survivors`` at any threshold for clusters of ``sizes`` members.
 
-    Parties release no sum in which ``leakage.colluders`` leave fewer than k honest members; if some cluster
+    Parties release no sum in which ``leakage.colluders`` leave fewer than k honest members. If some cluster
     is too small for that, the limits of ``[leakage]`` refuse the scenario.
     """
     least = least_honest(scenario)

@@ -1,9 +1,9 @@
 """Long-term identities: an Ed25519 key for signatures (RFC 8032) and an X25519 key for sealed messages.
 
-One key for two algorithms has no security proof. A message is sealed by X25519 of a fresh ephemeral key and
-the recipient's sealing key, HKDF-SHA256 bound to both public keys and the context, and AES-256-GCM. The
-envelope's signature, not the seal, names the sender. There is no forward secrecy: a thief of the recipient's
-private file can open recorded boxes.
+One key for two algorithms has no security proof. Sealing is X25519 of a fresh ephemeral key and the
+recipient's, HKDF-SHA256 bound to both public keys and the context, AES-256-GCM. The envelope's signature, not
+the seal, names the sender. There is no forward secrecy: a thief of the recipient's private file can open
+recorded boxes.
 """
 
 from __future__ import annotations

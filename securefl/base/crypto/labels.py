@@ -17,8 +17,8 @@ _LENGTH_BYTES = 8
 def encode(*fields: bytes | str | int) -> bytes:
     """Encode ``fields`` to bytes; no other list of fields has the same encoding.
 
-    Layout, big-endian: number of fields (4 bytes), then per field a type byte (``b``, ``s`` or ``i``), the
-    length (8 bytes) and the bytes, UTF-8 text or shortest two's complement.
+    Layout, big-endian: number of fields (4 bytes); per field a type byte (``b``, ``s`` or ``i``), length (8
+    bytes), and bytes, UTF-8 text or shortest two's complement.
 
     Raises:
         UsageError: a field has another type (also bool, which would collide with 0 and 1), or text has a lone

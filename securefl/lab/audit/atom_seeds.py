@@ -37,9 +37,9 @@ class _Drawn:
 def atoms_checked(recorded: Recorded, audit: str) -> Iterator[Finding]:
     """Yield findings on the atoms of a run.
 
-    Breaches: several atom seeds; a seed that no draw made, by the transcripts of all parties; clusters other
-    than unions of two or more atoms; releases for a part of an atom. A warning: a survivor set that splits an
-    atom, without a release.
+    Breaches are several atom seeds, a seed that no draw made by the transcripts of all parties, clusters
+    other than unions of two or more atoms, and releases for a part of an atom. A survivor set that splits an
+    atom without a release is a warning.
     """
     if recorded.scenario.clustering.atoms == 1 or recorded.simulated:
         return

@@ -29,9 +29,9 @@ def load(path: Path, colluders: Collection[str] = (), roster: Path | None = None
         roster: file that names the parties; None for the transcripts' names or, without any, a launcher's.
 
     Raises:
-        ConfigError: no run, a broken hash chain, an invalid entry, a transcript whose end differs from the
-            summary, files of different runs, an unknown colluder, or no honest party. Transcripts that break
-            off or are empty, as after a kill, are accepted.
+        ConfigError: no run, a broken hash chain, an invalid entry, an end that differs from the summary,
+            files of different runs, an unknown colluder, or no honest party. Transcripts that break off or
+            are empty, as after a kill, are accepted.
     """
     directory = report.RunDirectory.open(path)
     scenario = directory.read_scenario()

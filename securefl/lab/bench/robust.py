@@ -1,9 +1,9 @@
 """`securefl bench robust`: rules and pre-aggregators beside their floors.
 
-The floor is one ``np.sort`` along the clusters for coordinate-wise rules, one Gram matrix for distance-based
-rules (and the mean and rules with a server gradient), both for Bulyan; for nearest-neighbour mixing a Gram
-matrix and a product of its size with the rows; for clipping and bucketing a copy. Seconds are CPU seconds of
-all threads; ratios are medians over pairs of floor and rule. Waiting threads of a matrix product count as
+The floor is one ``np.sort`` along the clusters for coordinate-wise rules, and one Gram matrix for
+distance-based rules, the mean and rules with a server gradient. Bulyan has both. Nearest-neighbour mixing has
+a Gram matrix and a product of its size with the rows, clipping and bucketing a copy. Seconds are CPU seconds
+of all threads; ratios are medians over pairs of floor and rule. Waiting threads of a matrix product count as
 working: on a busy machine set OPENBLAS_NUM_THREADS=1.
 """
 

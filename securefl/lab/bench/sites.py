@@ -1,15 +1,14 @@
 """`securefl bench sites`: the cost of training in a site, beside the same training without one.
 
 In the party's process: the net 784-64-10 (50,890 parameters), one epoch over 1,000 samples in batches of 32
-by ``torch.optim.SGD``. A torch loop with the duties of any local training (seed, parameters in, a finite
-update of f64 out) alternates on one thread with a ``TorchSite`` behind the party's site handling, with the
-bare loop, and with the built-in training. Loop and site must end with the same bits. Ratios are medians of
-CPU time.
+by ``torch.optim.SGD``. A torch loop with the duties of a local training (seed, parameters in, a finite f64
+update out) alternates on one thread with each of: a ``TorchSite`` behind the party's site handling, the bare
+loop, the built-in training. Loop and site must end with the same bits. Ratios are medians of CPU time.
 
 In a separate process: a site that returns its d numbers of float32. Wall milliseconds count from parameters
 to returned arrays, and for the whole training with conversion to f64 and checks. Copies are bytes over 4 d:
-shared memory pages ever written to; the party's peak allocation by tracemalloc; and the peak resident memory
-of the site's process beyond its earlier memory and the shared memory.
+written pages of shared memory, the party's peak allocation by tracemalloc, and the growth of the site's peak
+resident memory without the shared memory.
 """
 
 import contextlib

@@ -76,7 +76,7 @@ class VerifiedCost:
     """Costs of one size; CPU seconds per round and party, medians."""
 
     members: int
-    """Of each of two clusters."""
+    """Size of each of two clusters."""
     length: int
     member_before: float
     """Party in an unverified round, without training."""

@@ -1,7 +1,7 @@
 """Experiment files: families of a paper's tables and figures that differ in a few settings.
 
 A *study* (``_study.toml``) has the settings and data sets that a paper's experiments share. An *experiment*
-(another file there without an underscore) has axes, whose product makes the cells, and *items*: numbered
+(another file there without an underscore) has axes, whose product makes the cells. Its *items* are numbered
 tables and figures with changes and published numbers. Changes are ``--set`` overrides with ``$names``
 (:mod:`securefl.lab.experiments.quantities`).
 
@@ -173,7 +173,7 @@ class Experiment(FileTable, frozen=True, kw_only=True):
     claim: Text
     """About all of them, in our words."""
     settings: Text
-    """As the paper gives them, and where."""
+    """Settings that the paper gives, and where."""
     chosen: tuple[Text, ...] = ()
     """Settings that the paper omits or gives twice, with our choice."""
     ours: tuple[Text, ...] = ()

@@ -1,7 +1,7 @@
 """Effect of privacy noise on updates opened in several sums.
 
-The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure), s being one
-party's noise (privacy-notes, section 2); only then does sampling amplify. Parties that share a sum's noise
+The R openings of an update are one Gaussian release with mu = sensitivity / s * sqrt(exposure) and one
+party's noise s (privacy-notes, section 2). Only then does sampling amplify. Parties that share a sum's noise
 add 1 / h of its variance each.
 """
 

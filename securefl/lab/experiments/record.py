@@ -91,8 +91,8 @@ class CellRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     marked: bool = False
     seeds: tuple[SeedRecord, ...] = ()
     shares: tuple[tuple[float, ...], ...] = ()
-    """Split with the first seed. ``labels``: share of each class by party, last of all together. ``sizes``: a
-    row of samples by party. ``caps``: a row of alphas and one of caps.
+    """Split with the first seed. ``labels``: class shares by party, last of all together. ``sizes``: samples
+    by party. ``caps``: rows of alphas and caps.
     """
     values: dict[str, float] = {}
 
@@ -152,9 +152,9 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: float
     jobs: int
     versions: dict[str, str]
-    """Of the program that judged and drew; kept results may be older."""
+    """Versions of the program that judged and drew; kept results may be older."""
     commit: str = ""
-    """Of that program; empty if unknown."""
+    """Commit of that program; empty if unknown."""
     metric: str = ""
     """Empty for accuracies."""
     lower_is_better: bool = False

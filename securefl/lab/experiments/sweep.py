@@ -194,8 +194,8 @@ def read_sweep(path: Path) -> Sweep:
     """Read and check a sweep file.
 
     Raises:
-        ConfigError: a file or field is invalid, no setting has two clusters, fewer than two honest parties,
-            too many sums, or noise without accounting or with dropouts, which would remove it.
+        ConfigError: a file or field is invalid, no setting has two clusters, fewer than two parties are
+            honest, too many sums, or noise without accounting or with dropouts.
     """
     sweep = read_section(path, Sweep)
     if sweep.name != path.stem:

@@ -137,9 +137,9 @@ class Trial:
     def run(self, methods: Sequence[Method]) -> Iterator[tuple[Method, record.SeedRecord]]:
         """Run the methods in turn on the same data and the same start near the truth, if any.
 
-        ``nearest`` is the mean distance to the nearest truth (the paper's metric, as its authors compute it),
-        ``matched`` that under the best one-to-one matching, ``recovered`` the share of honest machines in
-        their own group.
+        ``nearest`` is the mean distance to the nearest truth, which is the paper's metric. ``matched`` is
+        that under the best one-to-one matching, ``recovered`` the share of honest machines in their own
+        group.
         """
         setup = self.setup
         key = (self.number, setup.groups, setup.machines, setup.dimension, setup.points)
@@ -378,8 +378,8 @@ def read_trials(folder: Path) -> tuple[Trials, ...]:
     """Read all figure files of a paper in order.
 
     Raises:
-        ConfigError: a file is refused, a claim names an unknown cell, two points share a place, a point
-            cannot be drawn, or a rule needs the server's data.
+        ConfigError: a file is refused, a claim names an unknown cell, points share a place or cannot be
+            drawn, or a rule needs server data.
     """
     common = reading.read_section(folder / "_trials.toml", Common)
     found = []

@@ -47,7 +47,7 @@ class PlanRequest:
     verify: Verify = "committee"
     """Parties that repeat a round's step, if the server is active and parties may collude."""
     epsilon: float | None = None
-    """Of the whole run; None for no differential privacy."""
+    """None for no differential privacy."""
     delta: float | None = None
     """None for units ^ -1.1, as ``privacy.delta = "auto"``."""
     unit: privacy.Unit = "record"

@@ -35,14 +35,14 @@ class Cohort:
     parties: int
     """N; all take part."""
     members: int
-    """Of each of the party's clusters."""
+    """Members of each of the party's clusters."""
     reclusterings: int
     clusters: int
     """C, for the length of their numbers."""
     parameters: int
     """d."""
     word: int
-    """Of a ring element: 4 or 8."""
+    """Bytes of a ring element: 4 or 8."""
     min_survivors: int
     k: int
     quorum: int | None
@@ -50,7 +50,7 @@ class Cohort:
     kind: SumKind = "masking"
     """Kind of the sums; validated ones have a ring of 64 bits."""
     projections: int = 64
-    """Of each validated update."""
+    """Projections of each validated update."""
     components: int = 0
     """Secrets of removable noise that each member shares."""
     verifiers: Verifiers | None = None

@@ -82,9 +82,9 @@ class Burden:
     parameters: int
     """d."""
     word: int
-    """Of a ring element: 4 or 8."""
+    """Bytes of a ring element: 4 or 8."""
     signatures: int
-    """Of a certificate; 0 without certificates."""
+    """Number in a certificate; 0 without certificates."""
     noisy: int
     """Draws of noise for each coordinate."""
     attests: int = 0
@@ -165,13 +165,13 @@ class Row:
     variance: float
     """Variance of the aggregate around the honest mean, over that of one update."""
     traffic: PlannedTraffic
-    """Of a party and round, without verification."""
+    """Bytes per party and round, without verification."""
     verifiers: VerifierTraffic | None
     """In addition; None for unverified rounds."""
     crypten: Mapping[frames.SumKind, PlannedTraffic]
     """With CrypTen's sums, plain and validated, if the settings permit them."""
     cpu: float
-    """Of a party and round, without training and verification."""
+    """Seconds per party and round, without training and verification."""
     verifier_cpu: VerifierCpu | None
     committee: int
 

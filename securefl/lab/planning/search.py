@@ -31,8 +31,8 @@ def front(rows: Iterable[Row]) -> tuple[Row, ...]:
 def merits(row: Row) -> tuple[int, ...]:
     """Return the merits, smaller is better, in classes of half decades of probability and 5 % of cost.
 
-    They are: failure of the rule, a lost cluster, a party among more colluders than f, leverage, combinable
-    rounds (none with atoms), bytes, local works, sampling variance, noise.
+    They are failure of the rule, lost clusters, more colluding mates than f, leverage, combinable rounds
+    (none with atoms), bytes, local works, sampling variance, noise.
     """
     return (
         _chance(1 - row.p_clean),

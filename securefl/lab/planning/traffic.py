@@ -1,7 +1,7 @@
 """Bytes of a party's frames in one round, from real messages, encoded and framed.
 
-A run may differ in the length of numbers in headers (rounds above 127, sequence numbers), in shorter boxes
-for the last members of some clusters, and by faults: retries, dropouts, smaller frames for some brokers.
+A run may differ by longer numbers in headers (rounds above 127), by shorter boxes for last members of
+clusters, and by retries, dropouts and smaller frames for some brokers.
 """
 
 import functools

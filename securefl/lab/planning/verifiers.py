@@ -23,9 +23,9 @@ class VerifierTraffic:
     """Bytes of frames beyond those of a party that verifies nothing."""
 
     opening: traffic.PlannedTraffic
-    """Of a party that repeats the opening of one cluster."""
+    """Bytes of a party that repeats the opening of one cluster."""
     step: traffic.PlannedTraffic
-    """Of a member of the committee."""
+    """Bytes of a member of the committee."""
     mean: traffic.PlannedTraffic
     """Mean over all parties."""
     server: int
