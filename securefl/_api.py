@@ -192,7 +192,7 @@ def scenario_from_plan(found: planning.Plan, row: int | None = None, data: str =
 
 
 def audit(path: str | Path, *, colluders: Iterable[str] = (), lab: bool = False) -> AuditReport:
-    """Audit a recorded run: the server's knowledge of each party, each process's compliance.
+    """Audit a recorded run: the server's knowledge of each party, and each process's compliance.
 
     Args:
         path: run directory; it is not changed.

@@ -181,10 +181,10 @@ def simulate(
         data_dir: folder of data sets that are not bundled.
         seed: of the public draws: split, initial model, clusters, misbehaving parties.
         exact: train party by party, for the bits of :func:`run`.
-        seeded: draw also privacy noise, batches and rounding from ``seed``: reproducible, not private.
+        seeded: also draw privacy noise, batches and rounding from ``seed``: reproducible, not private.
         device: replaces the scenario's device.
         out: run directory; ``runs/<name>-<time>`` by default.
-        site: function of a party's name, or ``"module:Name"``; for a model of type ``weights``.
+        site: function from a party's name to its site, or ``"module:Name"``; for a model of type ``weights``.
         site_python: interpreter of another environment; each site runs in its own process.
         site_memory: MB of data for each such process; 0 for no limit.
         rounds: replaces ``stop.rounds``.

@@ -86,10 +86,7 @@ def refuse_attribute(
 ) -> Callable[[str], NoReturn]:
     """Return a module's ``__getattr__`` that raises AttributeError with the closest name.
 
-    Args:
-        module: its name.
-        names: its attributes.
-        elsewhere: full names of attributes of other modules, by attribute.
+    ``names`` are the module's attributes; ``elsewhere`` has full names of other modules' attributes.
     """
 
     def refuse(name: str) -> NoReturn:

@@ -55,9 +55,9 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         return "none"
 
     def withstands(self, clusters: int) -> int:
-        """Return the largest number of Byzantine ones among ``clusters`` that the rule provably tolerates.
+        """Return the largest number of Byzantine clusters that the rule provably tolerates.
 
-        ``clusters`` is at least ``clusters_needed``.
+        ``clusters`` is the number of all clusters, at least ``clusters_needed``.
         """
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class PreAggregation(parts.Part, tag_field="type", frozen=True, kw_only=True):
         return rows
 
     def withstands(self, rows: int) -> int:
-        """Return the number of Byzantine ones among ``rows`` that leave the honest output rows honest."""
+        """Return the number of Byzantine rows among ``rows`` that leave the honest output rows honest."""
         return rows
 
     def prepare(self, stack: ClusterMeans, seed: bytes) -> tuple[ClusterMeans, npt.NDArray[np.intp] | None]:

@@ -77,7 +77,9 @@ class DataAttack(Poisoning, frozen=True, kw_only=True):
     required: ClassVar[tuple[str, ...]] = ("poison",)
     images_only: ClassVar[bool] = False
     trigger: ClassVar[tuple[str, ...]] = ()
-    """Fields that all backdoors of one scenario must share, since one success is measured."""
+    """Fields that all backdoors of one scenario must share, since one success is measured; empty for other
+    attacks.
+    """
 
     def poison(self, x: Inputs, y: I64, classes: int) -> tuple[Inputs, I64]:
         """Return samples and labels to train on, in the form of ``x`` and ``y``, which must not be changed.
@@ -206,7 +208,7 @@ class CoalitionAttack(UpdateAttack, frozen=True, kw_only=True):
         return direct.collude(self, x, byzantine, seed)
 
     def collude(self, known: F64, actors: int, entropy: Entropy) -> F64:
-        """Return a member's update, f64 ``(d,)``.
+        """Return the false update of a member, f64 ``(d,)``.
 
         Args:
             known: known updates, f64 ``(k, d)``, k >= ``rows_needed``.

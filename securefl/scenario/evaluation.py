@@ -42,7 +42,7 @@ class Metric(section.Section, frozen=True, kw_only=True):
 
     @property
     def words(self) -> int:
-        """Number of words of a sum."""
+        """Number of words of a sum that the metric takes."""
         match self.kind:
             case "histogram":
                 return self.classes * self.bins

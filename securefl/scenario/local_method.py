@@ -52,7 +52,8 @@ class LocalMethod(Part, tag_field="type", frozen=True, kw_only=True):
     def report_control(self, control: Tensor, own: Tensor) -> Tensor:
         """Return the party's contribution to the server's control variate ``control``.
 
-        ``own`` is its new control variate: the mean of its uncorrected gradients in this training.
+        Only methods with ``controls`` need it. ``own`` is its new control variate: the mean of its
+        uncorrected gradients in this training.
         """
         del control
         return own

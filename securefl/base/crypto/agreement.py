@@ -70,7 +70,7 @@ class KeyPair:
         """Return what :func:`shared_key` derives for each label, at the cost of one agreement.
 
         Raises:
-            BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
+            BadKeyError: the peer's key has the wrong length or low order.
         """
         secret = _exchange(self._own, peer_public)
         return tuple(derive_key(secret, label, context) for label in labels)
@@ -91,7 +91,7 @@ def shared_key(private: bytes, peer_public: bytes, label: str, context: bytes) -
     order.
 
     Raises:
-        BadKeyError: the peer's key has the wrong length or low order: the peer's fault.
+        BadKeyError: the peer's key has the wrong length or low order.
         UsageError: ``private`` is not 32 bytes long.
     """
     return derive_key(_exchange(_private_key(private), peer_public), label, context)

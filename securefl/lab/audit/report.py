@@ -49,7 +49,7 @@ class AuditReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, in order."""
+        """All findings, in the order of the chapters."""
         return tuple(finding for chapter in self.chapters for finding in chapter.findings)
 
     @property

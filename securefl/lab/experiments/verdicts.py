@@ -67,11 +67,9 @@ def judge(
 ) -> ClaimVerdict:
     """Return the evidence on one claim, without a ruling.
 
-    Args:
-        claim: the claim.
-        curves: accuracies by label and seed; seeds of all cells of the claim are paired.
-        last: rounds that count for the final accuracy.
-        rounds: planned.
+    ``curves`` has accuracies by label and seed; seeds of all cells of the claim are paired. The ``last``
+    rounds
+    give the final accuracy; ``rounds`` are planned.
     """
     seeds = sorted(set[int].intersection(*(set(curves[label]) for label in labels_of(claim))))
     values = {

@@ -47,7 +47,7 @@ class PlanRequest:
     verify: Verify = "committee"
     """Parties that repeat a round's step, if the server is active and parties may collude."""
     epsilon: float | None = None
-    """None for no differential privacy."""
+    """Epsilon of the whole run; None for no differential privacy."""
     delta: float | None = None
     """None for units ^ -1.1, as ``privacy.delta = "auto"``."""
     unit: privacy.Unit = "record"
@@ -62,9 +62,9 @@ class PlanRequest:
     risk: float = 0.01
     """Largest probability that a given party has more than f colluding mates in any opening of the run."""
     size: int | None = None
-    """m, if given."""
+    """Cluster size m, if given."""
     reclusterings: int | None = None
-    """R, if given."""
+    """Reclusterings R, if given."""
     atoms: int | None = None
     """Members of an atom, if given; 1 for no atoms."""
 
@@ -80,7 +80,7 @@ class PlanRequest:
 
     @property
     def liars(self) -> int:
-        """Byzantine parties, rounded up."""
+        """Number of Byzantine parties, rounded up."""
         return math.ceil(self.byzantine * self.parties - 1e-9)
 
 

@@ -96,11 +96,8 @@ def model_of(data: DataShape, parameters: int) -> tuple[Model, int]:
 def draft(demand: PlanRequest, design: Design, data: str, multiplier: float | None = None) -> Scenario:
     """Return the scenario of one row.
 
-    Args:
-        demand: the situation.
-        design: the row's parameters.
-        data: a key of :data:`DATA`, or a user's set.
-        multiplier: noise multiplier, to choose the scale of the encoding.
+    ``data`` is a key of :data:`DATA`, or a user's set. The noise ``multiplier`` chooses the scale of the
+    encoding.
     """
     shape = design.shape
     model, _ = model_of(data_shape(data), demand.parameters)

@@ -121,17 +121,12 @@ def one_run(
     """Return the best bound over several numbers of guesses, with Bonferroni's correction.
 
     Each share is tried at both ends of the scores and at the upper end only: with sampling, only drawn
-    records leave a mark.
-
-    Args:
-        scores: as in :func:`guess`.
-        included: as in :func:`guess`, m >= 2.
-        delta: of the tested claim.
-        confidence: of the bound as a whole.
-        shares: fractions in (0, 1/2].
+    records leave a mark. Scores and canaries are those of :func:`guess`, with m >= 2; ``delta`` is that of
+    the
+    tested claim, ``confidence`` that of the bound as a whole.
 
     Raises:
-        UsageError: as :func:`guess` and :func:`bound_of`, or a share out of range.
+        UsageError: as :func:`guess` and :func:`bound_of`, or a share outside (0, 1/2].
     """
     if scores.size < 2 or not shares or not all(0 < share <= 0.5 for share in shares):
         raise UsageError(
@@ -162,11 +157,8 @@ def errors_at_most(
 ) -> Errors:
     """Return upper ends of Clopper-Pearson intervals; scores must be independent given ``included``.
 
-    Args:
-        scores: as in :func:`guess`.
-        included: as in :func:`guess`, with both values.
-        threshold: score from which a canary counts as included; independent of ``scores``.
-        confidence: of both rates jointly.
+    Scores and canaries are those of :func:`guess`. From ``threshold``, independent of the scores, a canary
+    counts as included. ``confidence`` is that of both rates jointly.
 
     Raises:
         UsageError: different shapes, or canaries of one kind only.

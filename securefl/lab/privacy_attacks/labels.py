@@ -29,11 +29,7 @@ class LabelModel:
     """Their mean shares, f64 ``(classes,)``."""
 
     def estimate(self, changes: F64) -> F64:
-        """Return class shares, f64 ``(n, classes)``, >= 0 with row sums 1.
-
-        Args:
-            changes: of the biases, same shape.
-        """
+        """Return class shares by bias changes of the same shape: f64 ``(n, classes)``, >= 0, row sums 1."""
         raw = self.shares + (changes - self.change) @ self.factors
         return np.stack([on_simplex(row) for row in raw])
 

@@ -29,10 +29,7 @@ def ssim(one: F64, other: F64) -> float:
     """Return the mean structural similarity of pictures in [0, 1]: 1 if equal, about 0 if unrelated.
 
     Wang et al. 2004, "Image quality assessment", equation 13, with uniform windows and unbiased variances.
-
-    Args:
-        one: f64 ``(height, width)``, each >= 7.
-        other: the same.
+    Both are f64 ``(height, width)`` with sides >= 7.
 
     Raises:
         UsageError: different or too small shapes.
