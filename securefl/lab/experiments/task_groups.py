@@ -36,9 +36,9 @@ class GroupOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     last: int = -1
     """Last round in which it was found, or -1."""
     sums: int = 0
-    """Opened sums of its favourite model in that round (or else the last), without screened-out ones ..."""
+    """Opened sums of its favourite model in that round (or else the last), without screened-out ones."""
     lying: int = 0
-    """... and those of them with a Byzantine party."""
+    """Those of ``sums`` that contain a Byzantine party."""
     shared: bool = False
     """True if its final favourite is also another group's."""
 
