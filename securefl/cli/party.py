@@ -14,7 +14,7 @@ from securefl.runtime.launch import process
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyOptions(joining.MemberOptions):
+class PartyOptions(member_options.MemberOptions):
     """Options of a party; fields of ``ProcessSettings`` keep their names."""
 
     name: Annotated[str, typer.Option(help="This party's name in the roster.")]

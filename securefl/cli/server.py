@@ -16,7 +16,7 @@ from securefl.runtime import launch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(joining.MemberOptions):
+class ServerOptions(member_options.MemberOptions):
     """Options of the server; fields of ``ProcessSettings`` keep their names."""
 
     data: Annotated[

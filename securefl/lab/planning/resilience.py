@@ -74,9 +74,10 @@ def _spoiled_atoms(atoms: int, units: int, byzantine: int) -> tuple[float, ...]:
 def p_exceeded(demand: PlanRequest, shape: Shape, f: int, *, shared: bool = False) -> float:
     """Return P(more than ``f`` mates of a given party collude in an opening of the run).
 
-    By :mod:`securefl.methods.clustering.game` an active server chooses the best presence in all draws. A
-    curious one has random clusters: of all parties or, if noise is ``shared``, of the fewest parties of a
-    round. Common atoms of all openings would lower the probability.
+    An active server chooses the best presence in each draw
+    (:mod:`securefl.methods.clustering.adaptive_server`). A curious one has random clusters: of all parties
+    or, if noise is ``shared``, of the fewest parties of a round.
+    Common atoms of all openings would lower the probability.
     """
     active, largest = demand.server == "active", max(shape.sizes(demand.parties))
     game = Game(

@@ -42,7 +42,7 @@ class DerivedLimits:
     p_alone_per_opening: float
     """P(all cluster mates of a given party collude, or as many as the threshold), over the party's place.
     Against an active server: in one draw, at its best presence, with honest mates' inputs dropped
-    (:mod:`securefl.methods.clustering.game`)."""
+    (:mod:`securefl.methods.clustering.adaptive_server`)."""
     p_alone_in_run: float
     """The same for at least one of the T x R openings of the whole run; active server: of all draws. With
     atoms: P(all of a party's atom mates collude), since sums determine at most an atom. The party that starts
