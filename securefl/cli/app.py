@@ -16,6 +16,7 @@ from securefl.base.version import __version__
 from securefl.cli import program
 
 COMMANDS = {
+    "init": "Make a project that runs at once: scenario, training code, test and README.",
     "run": "Run a scenario on this machine: a broker, a server process and one process per party.",
     "simulate": (
         "Simulate a scenario in this process, without broker, processes and masks: same sums, same model."
@@ -59,10 +60,10 @@ COMMANDS = {
 in the module of its name.
 """
 TASKS = {
-    "Start here": ("run", "simulate", "site"),
+    "Start here": ("init", "run", "simulate", "site"),
     "Operate": ("server", "party", "doctor"),
     "Examine": ("report", "audit", "verify"),
-    "Research": ("plan", "reproduce"),
+    "Research": ("plan",),
 }
 """Commands of the first help page, by task. ``securefl more`` lists the others."""
 _MORE = "more"

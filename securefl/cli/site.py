@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import secrets
 import time
 import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
-from securefl.base import entropy, text
+from securefl.base import entropy, files, text
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
 from securefl.cli import console, options
 from securefl.cli.member_options import party_id
 from securefl.cli.program import Program
 from securefl.methods import feasibility
+from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime import process
 from securefl.runtime.launch import find_bundled
+from securefl.runtime.process import NOTED_SECONDS
 from securefl.scenario import (
+    Scenario,
     SiteEvaluation,
     SiteStatistics,
     load_scenario,
@@ -28,25 +36,8 @@ from securefl.scenario import (
 )
 
 if TYPE_CHECKING:
-    from securefl.training.sites import Layout, SiteFit
-
-
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from securefl.base import files
-from securefl.methods.metrics import metric_words, numbers_of
-from securefl.runtime.process import NOTED_SECONDS
-from securefl.scenario import Scenario
-
-if TYPE_CHECKING:
     from securefl.base.arrays import F64
-    from securefl.training.sites import Metrics, SiteFit
-
+    from securefl.training.sites import Layout, Metrics, SiteFit
 
 REPEAT_SECONDS = 60.0
 """Longest training that is repeated, s."""
@@ -211,29 +202,53 @@ def weights(
 
     Exit codes: 0 done; 2 refused.
     """
+    own_parts_from(Path())
+    written = write_first(site, out, party_id(party), tuple(local or ()), site_python)
+    console.say(f"{out}: {written.arrays} arrays, {written.parameters:,} parameters")
+    if written.stays:
+        console.say(
+            f"{text.count(len(written.stays), 'array')} kept at the sites: {', '.join(written.stays)}"
+        )
+        console.say("the file holds their values at this site: check that they show no data of a party")
+    for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{written.digest}"'):
+        console.say(line)
+    if written.frozen:
+        console.say(f'frozen_sha256 = "{written.frozen}"')
+
+
+class FirstWeights(NamedTuple):
+    """First weights in a file: sizes, digests, and the arrays that stay at sites."""
+
+    arrays: int
+    parameters: int
+    digest: str
+    stays: tuple[str, ...]
+    frozen: str
+
+
+def write_first(
+    site: str, out: Path, party: PartyId, local: tuple[str, ...] = (), site_python: Path | None = None
+) -> FirstWeights:
+    """Write the parameters of a site or of an app's model to a file.
+
+    Raises:
+        ConfigError: the site cannot be made, or ``local`` names no arrays of an app.
+    """
     from securefl.training.models import write_tensors  # noqa: PLC0415 - torch
     from securefl.training.sites import first_of, open_site  # noqa: PLC0415 - with it
 
-    own_parts_from(Path())
-    name = party_id(party)
-    made, arrays = open_site(first_of(site, site_python, tuple(local or ())), name)
+    made, arrays = open_site(first_of(site, site_python, local), party)
     head = getattr(made, "state_head", {})
     stays = head.get("local", {})
-    if not all(fnmatch.filter(stays, one) for one in local or ()):
+    if not all(fnmatch.filter(stays, one) for one in local):
         raise ConfigError(
             "--local",
             "is for a Flower app only",
             "leave it out: a site keeps the parameters that it does not share",
         )
     digest = write_tensors(out, arrays, head)
-    console.say(f"{out}: {len(arrays)} arrays, {sum(array.size for array in arrays.values()):,} parameters")
-    if stays:
-        console.say(f"{text.count(len(stays), 'array')} kept at the sites: {', '.join(stays)}")
-        console.say("the file holds their values at this site: check that they show no data of a party")
-    for line in ("[model]", 'type = "weights"', f'file = "{out}"', f'sha256 = "{digest}"'):
-        console.say(line)
-    if kept := getattr(made, "frozen_sha256", ""):
-        console.say(f'frozen_sha256 = "{kept}"')
+    parameters = sum(array.size for array in arrays.values())
+    return FirstWeights(len(arrays), parameters, digest, tuple(stays), getattr(made, "frozen_sha256", ""))
 
 
 @app.command()

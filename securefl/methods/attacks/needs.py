@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from securefl import scenario
+from securefl.base import sums
 from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
 
 if TYPE_CHECKING:
     from securefl.base.arrays import I64, Inputs
-
-
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import combinations
-from math import comb
-from typing import Literal
-
-from securefl.base import sums
-from securefl.base.ids import PartyId
 
 ONLY_IN_SIMULATIONS = "omniscient attackers exist only in simulate"
 

@@ -1,0 +1,117 @@
+"""``securefl init``: projects that run at once."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefl.cli import init as command
+from securefl.lab.project import KINDS, Project, write_project
+from securefl.methods import feasibility
+from securefl.scenario import load_scenario
+from tests.unit.cli.programs import call, refusal
+
+
+@pytest.fixture
+def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: PTH123, SIM115 - as a script has it
+
+
+@pytest.mark.parametrize("kind", ["torch", "tables"])
+def test_a_project_runs_and_its_own_test_passes(kind: str, tmp_path: Path, no_prompt: None) -> None:
+    folder = tmp_path / "clinics"
+    done = call("init", folder, "--kind", kind, "--sites", "4")
+    assert done.exit_code == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(f"next: cd {folder} && securefl simulate federation.toml")
+    assert load_scenario(folder / "federation.toml").parties == 4
+    own = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert own.returncode == 0, own.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_file_of_each_kind_can_be_read(kind: str, tmp_path: Path) -> None:
+    names = set()
+    for active, epsilon in ((False, None), (True, 8.0)):
+        folder = tmp_path / f"{kind}-{active}"
+        project = Project(name="x", kind=kind, sites=5, active=active, epsilon=epsilon)
+        for file in write_project(folder, project):
+            text = file.read_text()
+            assert "{{" not in text
+            assert "{%" not in text
+            names.add(str(file.relative_to(folder)))
+            if file.suffix == ".py":
+                ast.parse(text)
+            elif file.suffix == ".toml":
+                tomllib.loads(text)
+        scenario = load_scenario(folder / "federation.toml")
+        assert scenario.secure_sum.server == ("active" if active else "curious")
+        assert scenario.privacy.epsilon == (epsilon or None)
+        readme = (folder / "README.md").read_text()
+        assert project.site in readme
+        for mentioned in re.findall(r"^\| `([\w./]+)`", readme, re.MULTILINE):
+            assert any(one.startswith(mentioned.rstrip("/")) for one in names)
+    assert {"README.md", "federation.toml", "test_federation.py"} <= names
+
+
+@pytest.mark.parametrize("sites", [3, 4, 5, 8, 30, 200])
+@pytest.mark.parametrize("active", [False, True])
+def test_every_number_of_sites_is_feasible(sites: int, active: bool, tmp_path: Path) -> None:
+    project = Project(name="x", kind="torch", sites=sites, active=active)
+    write_project(tmp_path / "x", project)
+    feasibility.check(load_scenario(tmp_path / "x" / "federation.toml"))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--kind", "keras"), "--kind: 'keras' is unknown (choose from torch, tables, flower, nvflare)"),
+        (("--sites", "2"), "--sites: is 2 (take 3 to 200; edit federation.toml for more)"),
+        (("--sites", "201"), "--sites: is 201"),
+        (("--server", "evil"), "--server: 'evil' is unknown (choose curious or active)"),
+        (("--epsilon", "much"), "--epsilon: 'much' is not a number (take a number above 0, or none)"),
+        (("--epsilon", "0"), "--epsilon: is 0"),
+        (("--epsilon", "nan"), "--epsilon: is nan"),
+        (("--epsilon", "inf"), "--epsilon: is inf"),
+    ],
+)
+def test_bad_choices_are_refused_and_nothing_is_written(
+    options: tuple[str, ...], reason: str, tmp_path: Path, no_prompt: None
+) -> None:
+    assert reason in refusal(call("init", tmp_path / "new", *options))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_is_taken_or_has_no_name_is_refused(tmp_path: Path, no_prompt: None) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").write_text("")
+    assert "exists and is not empty (name a new folder)" in refusal(call("init", tmp_path / "old"))
+    assert "exists and is not empty" in refusal(call("init", tmp_path / "old" / "file"))
+    assert "is not a name for a project" in refusal(call("init", tmp_path / "Two Words"))
+    (tmp_path / "file").write_text("")
+    assert call("init", tmp_path / "file" / "x", "--kind", "tables").exit_code == 3
+
+
+def test_a_terminal_is_asked_for_what_no_option_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def prompt(question: str, default: Any, type: Any) -> Any:  # noqa: A002 - typer's name
+        asked.append(question)
+        return {"How many sites": 6}.get(question, default)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", prompt)
+    command.init(tmp_path / "x", kind="tables")
+    assert load_scenario(tmp_path / "x" / "federation.toml").parties == 6
+    assert len(asked) == 3
+    assert not any("What trains" in one for one in asked)
