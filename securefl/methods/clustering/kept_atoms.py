@@ -100,7 +100,7 @@ def is_founded(atom_seed: bytes) -> bool:
 
 
 def kept_in(atom_seed: bytes, roster: Iterable[PartyId]) -> KeptAtoms:
-    """Return the kept atoms in a founding seed or a statement; raise a ValueError if they do not fit."""
+    """Return the kept atoms in an atom seed or a statement; raise a ValueError if they do not fit."""
     start = SEED_BYTES if is_founded(atom_seed) else len(_STATED)
     return KeptAtoms.of_labels(atom_seed[start:], roster)
 
