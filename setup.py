@@ -8,6 +8,7 @@ setup(
     package_data={
         "securefl": ["py.typed"],
         "": ["*.pyi"],
+        "securefl.lab.handover": ["card.md.j2"],
         "securefl.lab.project": ["templates/*/*.j2", "templates/*/*/*.j2"],
         "securefl.lab.run_page": ["page.css", "page.html"],
         "securefl.bundled": ["*.toml", "comparisons/*.toml", "leakage/*.toml", "papers/*/*.toml"],

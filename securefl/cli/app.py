@@ -23,6 +23,7 @@ COMMANDS = {
     ),
     "reproduce": "Reproduce tables and figures of a paper, and check its numbers and claims.",
     "report": "Write one HTML page about a run: metrics, parties, privacy, verification, audit, costs.",
+    "export": "Write the model of a run with a model card: data, metrics with errors, privacy, verification.",
     "plot": "Plot the measurements of a run, round by round.",
     "compare": "Compare aggregation rules, attacks, clusterings and data splits.",
     "leakage": (
@@ -60,9 +61,9 @@ COMMANDS = {
 in the module of its name.
 """
 TASKS = {
-    "Start here": ("init", "run", "simulate", "site"),
+    "Start here": ("init", "run", "simulate"),
     "Operate": ("server", "party", "doctor"),
-    "Examine": ("report", "audit", "verify"),
+    "Examine": ("report", "audit", "verify", "export"),
     "Research": ("plan",),
 }
 """Commands of the first help page, by task. ``securefl more`` lists the others."""

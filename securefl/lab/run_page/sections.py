@@ -205,8 +205,12 @@ def privacy(run: RunFiles) -> PageSection:
             Tile("delta", str(run.scenario.privacy.delta)),
         )
     )
+    text = (run.summary or {}).get("privacy", {}).get("guarantee")
+    stated = (Paragraph(f"Guarantee: {text}."),) if text else ()
     return PageSection(
-        "privacy", "Differential privacy", (facts, chart, PageTable("By party", ("party", "epsilon"), rows))
+        "privacy",
+        "Differential privacy",
+        (*stated, facts, chart, PageTable("By party", ("party", "epsilon"), rows)),
     )
 
 

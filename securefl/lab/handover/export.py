@@ -1,0 +1,71 @@
+"""Folder that hands a model over: weights, card, scenario and digests."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from securefl.base import files
+from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.lab.handover.card import model_card
+from securefl.lab.run_page import read_run
+from securefl.runtime.report import RunDirectory
+
+
+def export_run(path: Path, out: Path) -> tuple[Path, ...]:
+    """Write the final model of a run (the best one by ``stop.metric``) with its card, and return the files.
+
+    Raises:
+        ConfigError: the run has not ended or has no model, or ``out`` exists and is not empty.
+        RunAbortedError: a file cannot be written.
+    """
+    run, directory = read_run(path), RunDirectory(path)
+    if run.summary is None:
+        raise ConfigError(str(path), "has not ended: it has no summary", "export the run when it has ended")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError("--out", f"{out} exists and is not empty", "name a new folder")
+    content = _weights(directory, run.scenario.groups.count)
+    described = {name: _describe(data, name) for name, data in content.items()}
+    content["README.md"] = model_card(run, described).encode()
+    content["scenario.toml"] = run.toml.encode()
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(content.items()))
+    content["SHA256SUMS"] = sums.encode()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, data in content.items():
+            files.write_whole(out / name, data)
+    except OSError as error:
+        raise RunAbortedError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    return tuple(out / name for name in content)
+
+
+def _weights(directory: RunDirectory, groups: int) -> dict[str, bytes]:
+    """Return the files of the models by their names in the new folder."""
+    first = directory.best_file if directory.best_file.exists() else directory.model_file
+    found = {"model.safetensors": first}
+    found |= {f"model-{n}.safetensors": first.with_stem(f"{first.stem}-{n}") for n in range(1, groups)}
+    content = {}
+    for name, file in found.items():
+        data = files.read_if_there(file)
+        if data is None:
+            raise ConfigError(str(file), "does not exist", "a run writes its model after its first round")
+        content[name] = data
+    return content
+
+
+def _describe(data: bytes, name: str) -> dict[str, Any]:
+    from safetensors import SafetensorError  # noqa: PLC0415 - for this alone
+    from safetensors.numpy import load  # noqa: PLC0415 - with it
+
+    from securefl.training.models import is_control  # noqa: PLC0415 - torch
+
+    try:
+        arrays = {key: array for key, array in load(data).items() if not is_control(key)}
+    except SafetensorError as error:
+        raise ConfigError(name, "is damaged", "restore it from a backup") from error
+    return {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "arrays": len(arrays),
+        "parameters": sum(array.size for array in arrays.values()),
+    }
