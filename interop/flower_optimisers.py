@@ -84,7 +84,7 @@ class Clients(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        """The replies of all clients."""
+        """Return the replies of all clients."""
         del timeout
         return list(self._replies(messages))
 
@@ -101,7 +101,7 @@ class Clients(Grid):
 
 
 def models(strategy: Any, first: np.ndarray, changes: np.ndarray, samples: list[int]) -> list[np.ndarray]:
-    """The model after each round."""
+    """Return the model after each round."""
     clients = Clients(changes, samples)
     record = ArrayRecord({"x": Array(first)})
     result = strategy.start(clients, record, num_rounds=len(changes))

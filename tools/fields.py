@@ -32,7 +32,7 @@ _FORMS = {DATA_PATTERN: DATA_FORMS, r"^[a-z0-9][a-z0-9_-]{0,31}$": "1 to 32 of a
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     root = _table(Scenario)
     lines = [HEAD, "## Top level", "", *bullets(Scenario, root.fields), ""]
     for field in root.fields:
@@ -103,7 +103,7 @@ def structs(declared: schema.Type) -> Iterator[schema.StructType]:
 
 
 def worded(declared: schema.Type) -> str:
-    """A type for readers."""
+    """Return a type for readers."""
     match declared:
         case schema.BoolType():
             text = "boolean"
@@ -128,7 +128,7 @@ def worded(declared: schema.Type) -> str:
 
 
 def span(number: schema.IntType | schema.FloatType) -> str:
-    """The range of a number."""
+    """Return the range of a number."""
     ends = ((number.ge, "≥"), (number.gt, ">"), (number.le, "≤"), (number.lt, "<"))
     limits = [f"{sign} {shown(end)}" for end, sign in ends if end is not None]
     steps = [f"a multiple of {number.multiple_of}"] if number.multiple_of else []
@@ -136,7 +136,7 @@ def span(number: schema.IntType | schema.FloatType) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a file would have it; large numbers with separators."""
+    """Return a value as a file would have it; large numbers with separators."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -146,7 +146,7 @@ def shown(value: object) -> str:
 
 
 def default(kind: type, field: schema.Field) -> str:
-    """The default of a field."""
+    """Return the default of a field."""
     if kind.__name__ == "SecureSum" and field.encode_name in DERIVED:
         return "derived"
     value = field.default if field.default_factory is NODEFAULT else field.default_factory()
@@ -161,7 +161,7 @@ def default(kind: type, field: schema.Field) -> str:
 
 
 def meaning(kind: type, field: schema.Field) -> str:
-    """The docstring of a field.
+    """Return the docstring of a field.
 
     Raises:
         LookupError: there is none.
@@ -185,7 +185,7 @@ def owned(table: schema.StructType) -> Iterator[tuple[type[Struct], schema.Field
 
 @cache
 def docstrings(owner: type) -> dict[str, str]:
-    """The docstrings behind the fields that a class declares itself."""
+    """Return the docstrings behind the fields that a class declares itself."""
     if not owner.__module__.startswith("securefl."):
         return {}
     (struct,) = ast.parse(dedent(inspect.getsource(owner))).body
@@ -200,13 +200,13 @@ def docstrings(owner: type) -> dict[str, str]:
 
 
 def about(kind: type) -> str:
-    """The docstring of a class without its example."""
+    """Return the docstring of a class without its example."""
     text = re.split(r"Example:|>>> ", inspect.getdoc(kind) or "", maxsplit=1)[0].strip()
     return "\n\n".join(plain(paragraph) for paragraph in text.split("\n\n"))
 
 
 def summary(kind: type) -> str:
-    """The first line of a class's docstring, up to a semicolon: the rest is for authors of kinds."""
+    """Return the first line of a class's docstring, up to a semicolon: the rest is for authors of kinds."""
     return about(kind).partition("\n")[0].partition(";")[0].rstrip(".") + "."
 
 

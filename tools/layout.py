@@ -114,13 +114,13 @@ def _is_package(module: str, known: dict[str, Path]) -> bool:
 
 
 def unit_of(module: str) -> str:
-    """The unit that ``module`` belongs to."""
+    """Return the unit that ``module`` belongs to."""
     parts = module.split(".")
     return ".".join(parts[:2] if parts[1:2] and parts[1] in WHOLE else parts[:3])
 
 
 def exported(unit: str, known: dict[str, Path]) -> dict[str, str]:
-    """What a unit's stub names, and the module of each; empty without a stub."""
+    """Return the names of a unit's stub, and the module of each; empty without a stub."""
     stub = known[unit].with_suffix(".pyi")
     if known[unit].name != "__init__.py" or not stub.exists():
         return {}
@@ -218,7 +218,7 @@ def _idle(
 
 
 def _named_like_its_module(each: Import, unit: str) -> str | None:
-    """What the stub means by a name that is a module's, too; None where it names a private module."""
+    """Return the meaning in the stub of a name that is a module's, too; None where it names a private module."""
     package, _, leaf = each.target.rpartition(".")
     return leaf if package == unit and each.name is None else None
 
@@ -232,7 +232,7 @@ def _circles(kind: str, imported: dict[str, set[str]]) -> Iterator[str]:
 
 
 def height(unit: str) -> int:
-    """The number of the unit's wing, from the top; -1 for the package itself and what is no wing's."""
+    """Return the number of the unit's wing, from the top; -1 for the package itself and what is no wing's."""
     wing = (*unit.split("."), "")[1]
     return WINGS.index(wing) if wing in WINGS else -1
 

@@ -65,7 +65,7 @@ def missing_in_process(text: str, names: frozenset[str]) -> str | None:
 
 
 def is_absent(package: str) -> bool:
-    """True if the package is not installed."""
+    """Return True if the package is not installed."""
     return importlib.util.find_spec(package) is None
 
 

@@ -62,7 +62,7 @@ def module_of(path: Path) -> str:
 
 
 def unit_of(module: str) -> str:
-    """What ``module`` is private to: a package two below the top, a module in a wing, or a program."""
+    """Return the scope that ``module`` is private to: a package two below the top, a module in a wing, or a program."""
     parts = module.split(".")
     if parts[0] != "securefl" or parts[1:2] in (["cli"], ["scenario"]):
         return ".".join(parts[:2])
@@ -205,7 +205,7 @@ def reflow(text: str) -> str:
 
 
 def relative(module: str) -> str:
-    """A module after the move, relative to ``securefl`` as before."""
+    """Return a module after the move, relative to ``securefl`` as before."""
     return new_name(f"securefl{module}").removeprefix("securefl")
 
 

@@ -95,7 +95,7 @@ class Job:
     began: float
 
     def output(self) -> str:
-        """What pytest has written."""
+        """Return the output of pytest."""
         return self.log.read_text(errors="replace")
 
 
@@ -119,7 +119,7 @@ def read_mutants(root: Path = ROOT) -> tuple[Mutant, ...]:
 
 
 def changed_since(base: str) -> tuple[str, frozenset[str]]:
-    """The commit that is compared with, and the files that differ from it, untracked ones included."""
+    """Return the commit that is compared with, and the files that differ from it, untracked ones included."""
     bases = [one for one in (base, "origin/main", "HEAD~1") if one and set(one) != {"0"}]
     for one in bases:
         found = _git("merge-base", one, "HEAD", check=False)
@@ -179,7 +179,7 @@ def run_all(mutants: Sequence[Mutant], workers: int, limit: float) -> tuple[Outc
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The page of a run of all mutants."""
+    """Return the page of a run of all mutants."""
     areas = sorted({one.mutant.area for one in outcomes})
     results = Counter(one.result for one in outcomes)
     lines = [
@@ -323,7 +323,7 @@ def _fork(tree: Path, arguments: Sequence[str], *, keep_bytecode: bool) -> Job:
 
 
 def _run_tests(tree: Path, handle: int, arguments: Sequence[str], *, keep_bytecode: bool) -> int:
-    """The tests, in the forked process: nothing but ``tree`` is importable under our names."""
+    """Return the tests, in the forked process: nothing but ``tree`` is importable under our names."""
     os.setpgid(0, 0)
     for stream in (1, 2):
         os.dup2(handle, stream)

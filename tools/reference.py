@@ -64,7 +64,7 @@ def body(text: str) -> Iterator[str]:
 
 
 def parsed(function: object) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    """The definition of a function."""
+    """Return the definition of a function."""
     (made,) = ast.parse(dedent(inspect.getsource(function))).body  # type: ignore[arg-type]
     if not isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef):
         raise TypeError(function)
@@ -86,7 +86,7 @@ def signature(function: object) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [
         "# Reference of the Python API",
         "",

@@ -9,7 +9,7 @@ LONGEST = 71
 
 
 def complaint(message: str) -> str:
-    """The fault of the subject of ``message``; empty if there is none."""
+    """Return the fault of the subject of ``message``; empty if there is none."""
     subject, _, rest = message.partition("\n")
     if subject.startswith(("fixup! ", "squash! ", "Merge ", "Revert ")):
         return ""

@@ -111,7 +111,7 @@ def reported_version(python: Path) -> str | None:
 
 
 def is_current(stamp: Path, sources: Iterable[Path]) -> bool:
-    """True if the environment was completed after its sources last changed."""
+    """Return True if the environment was completed after its sources last changed."""
     return stamp.exists() and all(stamp.stat().st_mtime >= source.stat().st_mtime for source in sources)
 
 
@@ -175,7 +175,7 @@ def run_tests(version: str, python: Path, workers: str, arguments: Sequence[str]
 
 
 def names_tests(arguments: Iterable[str], root: Path = ROOT) -> bool:
-    """True if one of the arguments of pytest is a path."""
+    """Return True if one of the arguments of pytest is a path."""
     return any(not one.startswith("-") and (root / one.partition("::")[0]).exists() for one in arguments)
 
 

@@ -13,7 +13,7 @@ NAMES = tuple(str(name) for name in load_breast_cancer().feature_names)
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """This clinic's patients in the Wisconsin breast cancer data: every fifth, from the name's number on."""
+    """Return this clinic's patients in the Wisconsin breast cancer data: every fifth, from the name's number on."""
     x, y = load_breast_cancer(return_X_y=True)
     own = slice(int(name.removeprefix("p")), None, CLINICS)
     return x[own], y[own]
@@ -30,7 +30,7 @@ class Clinic:
         self.samples = len(y)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What `securefl statistics` counts: the raw columns, and the labels."""
+        """Return what `securefl statistics` counts: the raw columns, and the labels."""
         return {**dict(zip(NAMES, self.raw.T, strict=True)), "malignant": 1 - self.y}
 
     def parameters(self) -> dict[str, np.ndarray]:
@@ -57,12 +57,12 @@ RATE, RIDGE = 0.5, 1e-3
 
 
 def chance(x: np.ndarray, weight: np.ndarray, bias: float) -> np.ndarray:
-    """That a patient is of class 1."""
+    """Return the probability that a patient is of class 1."""
     scores: np.ndarray = 1 / (1 + np.exp(-np.clip(x @ weight + bias, -30, 30)))
     return scores
 
 
 def site(name: str) -> Clinic:
-    """The site of one clinic. It takes statistics.json from its folder once there is one."""
+    """Return the site of one clinic. It takes statistics.json from its folder once there is one."""
     told = Path("statistics.json")
     return Clinic(*patients(name), securefl.Statistics.load(told) if told.exists() else None)

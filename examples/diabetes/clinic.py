@@ -37,30 +37,30 @@ class Clinic(securefl.TorchSite):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What `securefl statistics` counts: the raw columns, the target among them."""
+        """Return what `securefl statistics` counts: the raw columns, the target among them."""
         return self.raw
 
     def judge(self, model: torch.nn.Module) -> tuple[int, dict[str, float]]:
-        """The squared error on the patients that were kept, in variances of the target."""
+        """Return the squared error on the patients that were kept, in variances of the target."""
         return len(self.test), {"squared_error": mse_loss(model(self.test[:, :-1]), self.test[:, -1:]).item()}
 
 
 def network() -> torch.nn.Module:
-    """The first model, the same at every clinic: only its names and shapes count there."""
+    """Return the first model, the same at every clinic: only its names and shapes count there."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return torch.nn.Sequential(torch.nn.Linear(len(NAMES), 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """This clinic's patients in scikit-learn's diabetes data: every fourth, from the name's number on."""
+    """Return this clinic's patients in scikit-learn's diabetes data: every fourth, from the name's number on."""
     x, y = load_diabetes(return_X_y=True, scaled=False)
     own = slice(int(name.removeprefix("p")), None, CLINICS)
     return x[own], y[own]
 
 
 def site(name: str) -> Clinic:
-    """The site of one clinic. It takes statistics.json from its folder once there is one."""
+    """Return the site of one clinic. It takes statistics.json from its folder once there is one."""
     told = Path("statistics.json")
     x, y = patients(name)
     kept = np.arange(len(y)) % 5 == 4

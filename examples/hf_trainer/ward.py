@@ -12,7 +12,7 @@ WARDS = 3
 
 
 def reader() -> torch.nn.Module:
-    """A transformer for digits of 8 x 8, made here: nothing is downloaded."""
+    """Return a transformer for digits of 8 x 8, made here: nothing is downloaded."""
     model: torch.nn.Module = ViTForImageClassification(
         ViTConfig(
             image_size=8, patch_size=2, num_channels=1, hidden_size=32, num_hidden_layers=2,
@@ -36,7 +36,7 @@ class Digits(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 
 
 def Ward(name: str) -> securefl.TorchSite:
-    """The site of one ward: every third digit. The first fifty are kept for tests."""
+    """Return the site of one ward: every third digit. The first fifty are kept for tests."""
     own = slice(int(name.removeprefix("p")), None, WARDS)
     pixels, digits = load_digits(return_X_y=True)
     x = torch.tensor(pixels[own].reshape(-1, 1, 8, 8) / 16, dtype=torch.float32)

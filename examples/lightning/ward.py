@@ -42,7 +42,7 @@ class Reader(lightning.LightningModule):
 
 
 def Ward(name: str) -> securefl.TorchSite:
-    """The site of one ward: every third digit. The first fifty are kept for tests."""
+    """Return the site of one ward: every third digit. The first fifty are kept for tests."""
     own = slice(int(name.removeprefix("p")), None, WARDS)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels[own] / 16, dtype=torch.float32), torch.tensor(digits[own])

@@ -21,7 +21,7 @@ RING_BYTES = 4
 
 
 def train_base(steps: int) -> torch.nn.Module:
-    """The base, of public text alone."""
+    """Return the base, of public text alone."""
     torch.manual_seed(0)
     model: torch.nn.Module = language_model()
     text = windows("\n".join(topics[name] for name in sorted(topics)))

@@ -29,7 +29,7 @@ def language_model() -> GPT2LMHeadModel:
 
 
 def windows(text: str) -> torch.Tensor:
-    """The text as places in LETTERS, i64 ``(n, WIDTH)``; other characters are left out."""
+    """Return the text as places in LETTERS, i64 ``(n, WIDTH)``; other characters are left out."""
     places = torch.tensor([LETTERS.index(letter) for letter in text if letter in LETTERS])
     return places[: len(places) // WIDTH * WIDTH].reshape(-1, WIDTH)
 
@@ -40,7 +40,7 @@ def loss_of(logits: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
 
 
 def Theatre(name: str) -> securefl.TorchSite:
-    """The site of one theatre. PEFT freezes the base, so that adapters alone travel."""
+    """Return the site of one theatre. PEFT freezes the base, so that adapters alone travel."""
     text = windows((HERE / f"{ROLES[int(name.removeprefix('p'))]}.txt").read_text())
     train, test = text[: len(text) * 4 // 5], text[len(text) * 4 // 5 :]
     base = language_model()

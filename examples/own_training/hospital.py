@@ -11,7 +11,7 @@ HOSPITALS = 5
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """This hospital's patients in the Wisconsin breast cancer data: every fifth, from the name's number on.
+    """Return this hospital's patients in the Wisconsin breast cancer data: every fifth, from the name's number on.
 
     Your own function reads your own files here.
     """
@@ -22,7 +22,7 @@ def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def Hospital(name: str) -> securefl.TorchSite:
-    """The site of one hospital: a module, a loader, a loss and an optimiser as in any torch script."""
+    """Return the site of one hospital: a module, a loader, a loss and an optimiser as in any torch script."""
     x, y = (torch.from_numpy(array) for array in patients(name))
     train, test = slice(None, -20), slice(-20, None)
     model = torch.nn.Linear(x.shape[1], 1)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def Averaging(name: str) -> securefl.TorchSite:
-    """A hospital where everything travels: BatchNorm's scales, and its running means and variances."""
+    """Return a hospital where everything travels: BatchNorm's scales, and its running means and variances."""
     site: securefl.TorchSite = hospital(name, resnet18(num_classes=10), [], buffers="average")
     return site
 

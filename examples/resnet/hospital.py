@@ -34,7 +34,7 @@ DEVICES = ((1.0, 0.0), (0.3, 0.0), (-1.0, 1.0))
 
 
 def pictures(name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """This hospital's pictures f32 ``(n, 3, h, w)``, and their classes. Yours reads your own files."""
+    """Return this hospital's pictures f32 ``(n, 3, h, w)``, and their classes. Yours reads your own files."""
     number = int(name.removeprefix("p"))
     if folder := os.environ.get("PICTURES"):
         batch = gzip.decompress((Path(folder) / f"data_batch_{number + 1}.bin.gz").read_bytes())
@@ -62,7 +62,7 @@ def Hospital(name: str) -> securefl.TorchSite:
 def hospital(
     name: str, model: torch.nn.Module, personal: list[str], buffers: Literal["local", "average"] = "local"
 ) -> securefl.TorchSite:
-    """A hospital that keeps these parameters to itself. A fifth of its pictures is for tests."""
+    """Return a hospital that keeps these parameters to itself. A fifth of its pictures is for tests."""
     x, y = pictures(name)
     kept = len(y) // 5
 

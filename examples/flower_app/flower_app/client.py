@@ -24,7 +24,7 @@ def samples(context: Context) -> int:
 
 @app.train()
 def fit(message: Message, context: Context) -> Message:
-    """The learning rate falls with the rounds that this client has trained, which its state counts."""
+    """Train; the learning rate falls with the rounds of this client, which its state counts."""
     net = Net()
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())
     own, _ = data(context)

@@ -22,7 +22,7 @@ class Net(nn.Module):
 
 
 def load_data(site: int, sites: int) -> tuple[TensorDataset, TensorDataset]:
-    """A site's training and test data: every so-manieth digit, a fifth of them for tests."""
+    """Return a site's training and test data: every so-manieth digit, a fifth of them for tests."""
     x, y = load_digits(return_X_y=True)
     own = slice(site, None, sites)
     inputs = torch.tensor(x[own] / 16, dtype=torch.float32)

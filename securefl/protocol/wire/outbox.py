@@ -51,7 +51,7 @@ class Outbox:
         self._numbers = itertools.count()
 
     def lead(self, session: bytes) -> None:
-        """Number later frames from 0 within this session of a leading server."""
+        """Count later frames from 0 within this session of a leading server."""
         self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ class Brokers:
 
 
 def as_brokers(one_or_more: base.BrokerUrl | Brokers) -> Brokers:
-    """A single broker as a list of one."""
+    """Return a single broker as a list of one."""
     return one_or_more if isinstance(one_or_more, Brokers) else Brokers((one_or_more,))
 
 
