@@ -218,7 +218,7 @@ def _idle(
 
 
 def _named_like_its_module(each: Import, unit: str) -> str | None:
-    """Return the meaning in the stub of a name that is a module's, too; None where it names a private module."""
+    """Return the meaning in the stub of a name that is a module's, too; None for a private module."""
     package, _, leaf = each.target.rpartition(".")
     return leaf if package == unit and each.name is None else None
 

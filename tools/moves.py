@@ -62,7 +62,7 @@ def module_of(path: Path) -> str:
 
 
 def unit_of(module: str) -> str:
-    """Return the scope that ``module`` is private to: a package two below the top, a module in a wing, or a program."""
+    """Return the package, module of a wing or program that ``module`` is private to."""
     parts = module.split(".")
     if parts[0] != "securefl" or parts[1:2] in (["cli"], ["scenario"]):
         return ".".join(parts[:2])

@@ -13,7 +13,7 @@ NAMES = tuple(str(name) for name in load_breast_cancer().feature_names)
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return this clinic's patients in the Wisconsin breast cancer data: every fifth, from the name's number on."""
+    """Return this clinic's patients in the Wisconsin breast cancer data: every fifth of them."""
     x, y = load_breast_cancer(return_X_y=True)
     own = slice(int(name.removeprefix("p")), None, CLINICS)
     return x[own], y[own]

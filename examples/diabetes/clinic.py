@@ -53,7 +53,7 @@ def network() -> torch.nn.Module:
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return this clinic's patients in scikit-learn's diabetes data: every fourth, from the name's number on."""
+    """Return this clinic's patients in scikit-learn's diabetes data: every fourth of them."""
     x, y = load_diabetes(return_X_y=True, scaled=False)
     own = slice(int(name.removeprefix("p")), None, CLINICS)
     return x[own], y[own]

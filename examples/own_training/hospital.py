@@ -11,7 +11,7 @@ HOSPITALS = 5
 
 
 def patients(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return this hospital's patients in the Wisconsin breast cancer data: every fifth, from the name's number on.
+    """Return this hospital's patients in the Wisconsin breast cancer data: every fifth of them.
 
     Your own function reads your own files here.
     """
