@@ -1,4 +1,4 @@
-"""Accounts of parties: releases of each key and its data, over all runs."""
+"""Accounts of parties: all releases of each key and its data."""
 
 import lazy_loader
 

@@ -1,6 +1,7 @@
-"""Entries of an account, one JSON line each, chained by their hashes (ADR 0043).
+"""Entries of an account: one JSON line each, chained by hashes (ADR 0043).
 
-:mod:`securefl.runtime.account.head` detects a truncated end.
+Keys are digests (:func:`securefl.runtime.account.summary.key_digest`); members are indices into
+:attr:`Run.parties`; rows of members are keyed by model digest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,42 +23,38 @@ NOTHING = "0" * 64
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     before: _Hex = NOTHING
-    """Hash of the line before, 32 bytes."""
 
 
 class Begun(_Entry, tag="begun", frozen=True, kw_only=True):
-    """First line: name and key of the owner."""
+    """First line of an account."""
 
     name: str
     key: _Hex
-    """Identity key digest (:func:`securefl.runtime.account.summary.key_digest`)."""
 
 
 class Kept(_Entry, tag="kept", frozen=True, kw_only=True):
-    """Machine of the account from this line on, by first use or by adoption."""
+    """Machine of the account from this line on."""
 
     machine: _Hex
 
 
 class Run(_Entry, tag="run", frozen=True, kw_only=True):
-    """A run that the party joins; entries up to the next one belong to it."""
+    """A run that the party joins; it owns the entries up to the next one."""
 
     run: str
     scenario: str
     server: _Hex
-    """Digest of the server's key."""
     parties: tuple[_Hex, ...]
-    """Digests of the parties' keys, ordered by party name; sums refer to parties by index."""
+    """Ordered by party name."""
     data: _Hex
-    """Digest of the samples."""
     samples: _Number
     event: privacy.ReleaseEvent | None = None
-    """Accounting event of one release; None without privacy noise."""
+    """Accounting event of one release; None without noise."""
     delta: float = 0.0
     repeats: bool = False
     """True if metrics without noise were sent in any clusters (``evaluation.repeats = "accept"``)."""
     validated: _Number = 0
-    """Sums per round in which members measure the party's input: each verdict may reveal one bit."""
+    """Sums per round in which members measure the party's input; each verdict may reveal one bit."""
 
 
 class Update(_Entry, tag="update", frozen=True, kw_only=True):
@@ -66,10 +63,10 @@ class Update(_Entry, tag="update", frozen=True, kw_only=True):
     round: int
     count: _Number
     atom_seed: _Hex = ""
-    """Seed of the atoms in which they were sent; empty if none."""
     drawn: _Rows = msgspec.field(default_factory=dict)
-    """Clusters of the round by model digest: members by index in the run's roster. Each may be open unless a
-    :class:`Sums` or :class:`ClosedClusters` entry resolves it. Empty in earlier versions."""
+    """Clusters of the round. Each may be open unless a :class:`Sums` or :class:`ClosedClusters` entry
+    resolves it. Empty in earlier versions.
+    """
     silent: int = -1
     """Maximum number of members without a statement in a cluster that stays closed."""
 
@@ -79,26 +76,23 @@ class Sums(_Entry, tag="sums", frozen=True, kw_only=True):
 
     round: int
     sums: _Rows
-    """Members of each sum by model digest, by index in the run's roster."""
 
 
 class ClosedClusters(_Entry, tag="closed", frozen=True, kw_only=True):
     """Clusters of an earlier round that can no longer be opened."""
 
     of: str
-    """Run id of the round; the server is that of the current run."""
+    """Run id of the round, at the current run's server."""
     round: int
     clusters: dict[str, tuple[_Number, ...]]
-    """By model digest: indices into ``drawn`` of the round's :class:`Update`."""
+    """Indices into ``drawn`` of the round's :class:`Update`."""
     refunded: bool
-    """True if the round's updates were not released."""
 
 
 class CountedAtoms(_Entry, tag="atoms", frozen=True, kw_only=True):
     """Atoms over which metrics without noise may have been sent."""
 
     atoms: tuple[tuple[_Number, ...], ...]
-    """Members of each atom, by index in the run's roster."""
 
 
 class Missing(_Entry, tag="missing", frozen=True, kw_only=True):
@@ -117,7 +111,7 @@ class GroupNamed(_Entry, tag="group", frozen=True, kw_only=True):
     round: int
     epsilon: float
     made: _Number
-    """Number of choices in the run so far, this one included."""
+    """Choices in the run so far, this one included."""
     group: _Number
 
 
@@ -133,7 +127,7 @@ def line_of(entry: Entry, before: str) -> bytes:
 
 
 def hash_of(line: bytes) -> str:
-    """Return the hash of a line, 64 hexadecimal digits."""
+    """Return the hash of a line, 64 hex digits."""
     return crypto.digest("account line", line).hex()
 
 
@@ -141,7 +135,7 @@ def read_lines(where: str, lines: Iterable[bytes]) -> tuple[tuple[Entry, ...], t
     """Return entries and hashes of whole lines.
 
     Raises:
-        ConfigError: a line is invalid, or does not follow from the line before: the file was edited.
+        ConfigError: a line is invalid or does not follow from the line before.
     """
     entries: list[Entry] = []
     hashes: list[str] = []

@@ -28,7 +28,7 @@ def account_beside(key: Path) -> Path:
 
 
 def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
-    """Create an empty account, the owner's statement that this key has released nothing.
+    """Create an account: the owner states that this key has released nothing.
 
     Raises:
         ConfigError: the file exists or cannot be written.
@@ -51,13 +51,11 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
 
 
 class AccountFile:
-    """Account in use, locked against other processes.
-
-    A last line that a crash cut off is dropped: its release was not performed.
+    """Account in use, locked against other processes; a last line cut off by a crash is dropped.
 
     Args:
         path: an existing file.
-        owner: the identity whose key it must be.
+        owner: its owner.
         tip: the tip on this machine; None for a key that ends with the run.
         adopt: True if the owner states that this is the whole account and its only copy.
 
@@ -91,7 +89,7 @@ class AccountFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file and release its locks."""
+        """Release the file and its locks."""
         os.close(self._handle)
         if self._held is not None:
             os.close(self._held)
@@ -101,7 +99,7 @@ class AccountFile:
         """All entries, read from the file at each access to save memory.
 
         Raises:
-            ConfigError: the file was damaged after it was opened.
+            ConfigError: the file was damaged while open.
         """
         return self._read()[0]
 
@@ -109,7 +107,8 @@ class AccountFile:
         """Write an entry durably, then the tip.
 
         Raises:
-            RunAbortedError: the entry cannot be written; the caller must not release. The file is unchanged.
+            RunAbortedError: the entry cannot be written; the file is unchanged and the caller must not
+                release.
         """
         line = line_of(entry, self._last)
         try:
@@ -149,7 +148,6 @@ class AccountFile:
             )
 
     def _check_place(self, entries: tuple[Entry, ...], hashes: tuple[str, ...], *, adopt: bool) -> None:
-        """Refuse an account that is behind the tip, differs from it, or is from another machine."""
         if self._tip is None:
             return
         here = machine_name()
@@ -206,7 +204,7 @@ def _lock_file(path: Path, owner: crypto.PublicIdentity) -> int:
 
 
 def _hold_lock(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
-    """Lock the key too: a copy of the file has a lock of its own."""
+    """Lock the key: a copy of the file has another lock."""
     handle = tip.hold()
     if handle is None:
         raise _in_use(path, owner)

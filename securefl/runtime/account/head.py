@@ -1,8 +1,6 @@
 """Tip of an account: its length and last hash, kept on the machine apart from the account (ADR 0043).
 
-It detects an account that was rolled back or copied from another machine, but not a rollback of the machine.
-
-Also the mounts of account and state folder, which must outlive containers and reboots.
+It detects an account rolled back or copied from another machine, but no rollback of the machine.
 """
 
 from __future__ import annotations
@@ -22,17 +20,14 @@ from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 
 STATE_VARIABLE = "SECUREFL_STATE"
 MACHINE_VARIABLE = "SECUREFL_MACHINE"
-"""Environment variable with a machine name that outlives the host name, for containers."""
+"""Variable with a machine name that outlives a container's host name."""
 _MACHINE_ID = Path("/etc/machine-id")
 _SET = f"set {STATE_VARIABLE} to a folder that this user can write, and keep that folder"
 _LASTING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST})
-"""Errors that persist at the next start."""
 
 
 def state_folder() -> Path:
-    """Return the folder with the tips of this machine.
-
-    ``$SECUREFL_STATE``, else ``securefl`` in the user's state folder.
+    """Return the folder with this machine's tips (``$SECUREFL_STATE``).
 
     Raises:
         ConfigError: the variable is not set, and the user has no home folder.
@@ -47,7 +42,7 @@ def check_state_folder() -> None:
     """Refuse a state folder that this process cannot use; write nothing.
 
     Raises:
-        ConfigError: the folder is unusable; the remedy is :data:`STATE_VARIABLE`.
+        ConfigError: the folder is unusable.
     """
     folder = state_folder()
     there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
@@ -60,7 +55,7 @@ def check_state_folder() -> None:
 def _home() -> Path:
     """Return the user's home folder.
 
-    A service account often has none: HOME is missing or empty, or names a folder that does not exist.
+    Service accounts often lack one: HOME is missing, empty or names no folder.
     """
     try:
         home = Path.home() if os.environ.get("HOME") != "" else None
@@ -76,10 +71,7 @@ def _home() -> Path:
 
 
 def machine_name() -> str:
-    """Return a digest of this machine's name, 32 hexadecimal digits, which does not reveal the name.
-
-    The name is ``$SECUREFL_MACHINE``, else the machine's id and host name.
-    """
+    """Return a digest, 32 hex digits, of ``$SECUREFL_MACHINE``, else of the machine's id and host name."""
     if chosen := os.environ.get(MACHINE_VARIABLE):
         return crypto.digest("named machine", chosen).hex()[:32]
     try:
@@ -101,10 +93,10 @@ class Tip:
         return cls(state_folder() / f"{key[:32]}.tip")
 
     def read(self) -> tuple[int, str] | None:
-        """Return the number of lines and the last line's hash; None if this machine has no tip.
+        """Return the number of lines and the last hash; None without a tip.
 
         Raises:
-            ConfigError: the file cannot be read, or is damaged.
+            ConfigError: the file is unreadable or damaged.
         """
         try:
             said = json.loads(self.path.read_bytes())
@@ -127,7 +119,7 @@ class Tip:
 
         Raises:
             ConfigError: this user cannot write the state folder.
-            RunAbortedError: the lock file cannot be written now; the caller must not release.
+            RunAbortedError: the write failed otherwise; the caller must not release.
         """
         handle = None
         try:
@@ -160,7 +152,7 @@ class Tip:
         """Replace the tip durably.
 
         Raises:
-            RunAbortedError: the tip cannot be written; the caller must not release.
+            RunAbortedError: the write failed; the caller must not release.
         """
         new = self.path.with_suffix(".new")
         try:
@@ -188,9 +180,9 @@ _KEEP = f"if the account beside the key is complete: securefl account --adopt; o
 
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
-"""Mounts of this process, on Linux (proc(5))."""
+"""See proc(5)."""
 _PASSING: Final = frozenset({"tmpfs", "ramfs", "overlay", "overlayfs", "aufs", "devtmpfs"})
-"""File systems that end with the machine's uptime or with a container."""
+"""File systems that end with the machine's uptime or a container."""
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -200,7 +192,6 @@ class Mount:
 
     point: Path
     kind: str
-    """Type of the file system, such as ``ext4``."""
 
     @property
     def is_durable(self) -> bool:
@@ -209,7 +200,7 @@ class Mount:
 
 
 def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount | None:
-    """Return the mount of ``path``, which need not exist; None if the system has no list of mounts."""
+    """Return the mount of ``path``, which need not exist; None if the system lists no mounts."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

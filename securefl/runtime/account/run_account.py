@@ -19,10 +19,10 @@ from securefl.training.data import Shard
 
 
 class OwnData(NamedTuple):
-    """Identity of the data that a party takes part with."""
+    """Identity of a party's training data."""
 
     digest: str
-    """Digest of the data, in hex; for a site that of its name, as the data stay there."""
+    """Digest in hex; for a site of its name, as its data stay there."""
     samples: int
 
     @classmethod
@@ -45,12 +45,12 @@ class RunBook:
         joined, entries = _run_of(plan, data), file.entries
         self._run = joined
         self.given = summary.given_of(entries, plan.roster)
-        """Sums of all earlier runs, and of this run before a restart."""
+        """Sums of earlier runs, and of this run before a restart."""
         known = summary.of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
-        """Rounds of this run in which a masked input may have been sent."""
+        """Rounds of this run with a masked input that may have been sent."""
         self.refunded = known.refunded if known else frozenset[int]()
-        """Those of :attr:`rounds` whose updates were not released."""
+        """Rounds whose updates were not released."""
         self.unresolved = summary.unresolved_of(entries, plan.roster)
         """Rounds of all runs whose opened sums are unknown."""
         self.unreleased = tuple(
@@ -58,16 +58,15 @@ class RunBook:
             for one in summary.by_server(entries, joined.server)
             for round_ in one.unreleased
         )
-        """Runs of this server with rounds that took a masked input and no shares."""
+        """(run, round) at this server with a masked input and no shares."""
         self.outcomes, self.taken = summary.outcomes_of(entries, plan.run, joined.server)
         """Outcomes of this server's rounds; rounds of this run without an outcome yet."""
         self.atom_seed = known.atom_seed if known else b""
-        """Seed of the atoms in which masked inputs may have been sent; empty if none."""
+        """Empty if none."""
         self.kept = summary.kept_atoms_of(entries, plan.roster)
-        """Atoms in which metrics were sent without noise, in all runs; the party's own first."""
+        """Atoms in which metrics were sent without noise in any run; the party's own first."""
         told = known.choices if known else ()
         self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
-        """Task group that the party may have named last in this run."""
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _run_line(runs[-1]) == _run_line(joined) else joined
 
@@ -75,7 +74,7 @@ class RunBook:
         """Record an entry durably before its release; skip atoms already recorded.
 
         Raises:
-            RunAbortedError: the entry cannot be written; the caller must not release.
+            RunAbortedError: the write failed; the caller must not release.
         """
         if isinstance(entry, kernel.AtomsCounted) and set(entry.atoms) <= set(self.kept):
             return

@@ -1,4 +1,4 @@
-"""Summary of an account's entries: sums given, updates submitted, epsilon spent."""
+"""Sums given, updates submitted and epsilon spent, from an account's entries."""
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -32,36 +32,33 @@ class RunAccount:
     rounds: tuple[int, ...]
     """Rounds in which masked inputs may have been sent, ascending."""
     updates: int
-    """Releases by the privacy budget: one per local training of each round that is not refunded."""
+    """Releases by the privacy budget: one per local training of each round not refunded."""
     opened: int
-    """Sums that the party may have released shares for."""
     models: frozenset[str]
-    """Digests of the models of those sums."""
+    """Model digests of the sums that may have been opened."""
     atom_seed: bytes
-    """Seed of the run's atoms; empty if none."""
     choices: tuple[GroupNamed, ...] = ()
     """Task groups that may have been named, in order."""
     refunded: frozenset[int] = frozenset()
-    """Those of :attr:`rounds` whose updates were not released, by statements of members."""
+    """Rounds whose updates were not released, by members' statements."""
     unreleased: tuple[int, ...] = ()
-    """Those of :attr:`rounds` in which the party released no shares, ascending."""
+    """Rounds in which the party released no shares, ascending."""
 
     @property
     def bits(self) -> int:
-        """Bits about its updates that evaluators of validated sums could learn, if one deviated each time."""
+        """Upper bound on bits about its updates that evaluators of validated sums could learn."""
         return self.run.validated * len(self.rounds)
 
 
 def key_digest(identity: crypto.PublicIdentity) -> str:
-    """Return the digest of an identity's keys without its name, 64 hexadecimal digits."""
+    """Return the digest of an identity's keys without its name, 64 hex digits."""
     return crypto.digest("account key", identity.verify_key, identity.seal_key).hex()
 
 
 def by_run(entries: Sequence[Entry]) -> tuple[RunAccount, ...]:
-    """Return the parts of an account by run, in the order in which runs were first joined.
+    """Return an account's parts by run, in the order of joining.
 
-    A run is identified by its id, its server's key, its noise and its validated sums: a changed one counts as
-    another run.
+    Run id, server key, noise and validated sums identify a run.
     """
     return _parts(entries, lambda run: (*_release(run), run.validated))
 
@@ -107,22 +104,19 @@ def _account_of(
 
 
 def of_run(entries: Sequence[Entry], run: RunId, server: str) -> RunAccount | None:
-    """Return one run's part with any noise; None if the account does not have the run."""
+    """Return one run's part whatever its noise; None if absent."""
     parts = _parts(entries, lambda one: (one.run, one.server))
     return next((one for one in parts if (one.run.run, one.run.server) == (run, server)), None)
 
 
 def by_server(entries: Sequence[Entry], server: str) -> tuple[RunAccount, ...]:
-    """Return the parts of all runs of one server, with any noise."""
+    """Return one server's runs, whatever their noise."""
     parts = _parts(entries, lambda one: (one.run, one.server))
     return tuple(one for one in parts if one.run.server == server)
 
 
 def given_of(entries: Sequence[Entry], roster: crypto.Roster) -> leakage.Given:
-    """Return all sums of the account, members named as in ``roster``.
-
-    Keys that the roster lacks get a name of their own: two unknown keys are two parties.
-    """
+    """Return all sums, members named as in ``roster``; each unknown key gets a name of its own."""
     names = _names(roster)
     found: dict[bytes, dict[tuple[PartyId, ...], None]] = {}
     for run, entry in _with_runs(entries):
@@ -133,7 +127,7 @@ def given_of(entries: Sequence[Entry], roster: crypto.Roster) -> leakage.Given:
 
 
 def kept_atoms_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[clustering.Atom, ...]:
-    """Return the account's atoms, disjoint, members named as in ``roster``; the owner's first.
+    """Return the account's disjoint atoms, the owner's first.
 
     Of the owner's atoms the first with metrics counts, of others the latest.
     """
@@ -152,7 +146,7 @@ def kept_atoms_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[clus
 
 
 def own_atom_keys(entries: Sequence[Entry], owner: crypto.PublicIdentity) -> tuple[str, ...]:
-    """Return the digests of the owner's mates in its atom, 64 hexadecimal digits each."""
+    """Return the key digests of the owner's mates in its atom."""
     own = key_digest(owner)
     for run, entry in _with_runs(entries):
         for atom in entry.atoms if isinstance(entry, CountedAtoms) else ():
@@ -192,10 +186,10 @@ def unresolved_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[leak
 
 
 def outcomes_of(entries: Sequence[Entry], run: RunId, server: str) -> tuple[Outcomes, tuple[int, ...]]:
-    """Return outcomes of a server's rounds over all runs, and rounds of this run that are undecided.
+    """Return outcomes of a server's rounds over all runs, and undecided rounds of this run.
 
-    Only the last round of a run that took an input can be undecided: each is decided before the next takes
-    one. The last round of an earlier run has no outcome.
+    Only a run's last round with an input can be undecided: each is decided before the next takes one. In an
+    earlier run it has no outcome.
     """
     refunds = {
         (entry.of, entry.round)
@@ -250,7 +244,7 @@ def sums_entry(round_: int, given: leakage.Given, roster: crypto.Roster) -> Sums
 
 
 def update_entry(given: kernel.UpdateGiven, roster: crypto.Roster) -> Update:
-    """Return the entry of updates whose masked inputs are about to be sent."""
+    """Return the entry of updates about to be sent masked."""
     return Update(
         round=given.round,
         count=given.count,
@@ -288,11 +282,9 @@ def closed_entry(
 def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None = None) -> float:
     """Return the epsilon of all releases of the account, at the smallest delta of their runs.
 
-    Infinite if a release was without noise, or hides single records only and ``unit`` is the whole party.
-    Choices of task groups add their pure epsilon, even without updates: a server may void every round after
-    an answer.
-
-    The current run ``but`` counts its own releases; its releases with other noise count here.
+    It is infinite if a release was without noise, or hid single records while ``unit`` is the party. Choices
+    of task groups add pure epsilon, even without updates: a server may void every round after an answer. The
+    current run ``but`` counts its own releases, except those with other noise.
 
     Raises:
         ConfigError: dp_accounting is missing.
@@ -316,7 +308,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None 
 
 
 def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
-    """Return the epsilon of all choices of task groups, except those of the run ``but``."""
+    """Return the epsilon of all choices of task groups, except in the run ``but``."""
     return math.fsum(
         choice.epsilon
         for one in by_run(entries)
@@ -326,7 +318,6 @@ def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
 
 
 def _release(run: Run) -> tuple[Hashable, ...]:
-    """Return the key of releases that are accounted for together."""
     return run.run, run.server, run.event, run.delta
 
 

@@ -6,12 +6,11 @@ A line is a canonical JSON object:
 - ``prev``: hash of the line before, 64 hex digits; zeros in the first line.
 - ``hash``: SHA-256 of domain || prev || the object without ``prev`` and ``hash``.
 
-The first line is of kind ``header`` and names the run. A complete transcript ends with kind ``end``. The last
-hash detects alterations, omissions and reordering; it does not prove that the writer was honest.
+The first line is of kind ``header``, the last of a complete transcript ``end``. The last hash detects
+alterations, omissions and reordering, but proves no honest writer.
 
-A long transcript may span several files (:mod:`securefl.runtime.transcript.segments`). The first line of a
-later file is of kind ``segment``, repeats the header, and its ``prev`` is the hash of the last line before.
-If earlier files are deleted, only that hash is known of them.
+A later file of a long transcript (:mod:`securefl.runtime.transcript.segments`) begins with kind ``segment``,
+which repeats the header; its ``prev`` is the last hash of the file before.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ _DOMAIN: Final = b"securefl/1 transcript entry\n"
 _GENESIS: Final = "00" * 32
 _RESERVED: Final = frozenset({"n", "kind", "prev", "hash"})
 _OF_SEGMENTS: Final = frozenset({"segment", "round", "bound"})
-"""Fields of a segment's first line that are not the header's."""
 
 
 class TranscriptWriter:
@@ -43,9 +41,8 @@ class TranscriptWriter:
     Args:
         path: a new file; its folder is created.
         header: at least ``run``, the run's id.
-        bound: maximum bytes of this vantage point's transcripts, earlier starts included: the oldest rounds
-            are deleted. None for no bound. No round is split, and the last whole one stays: rounds longer
-            than an eighth of the bound may exceed it.
+        bound: maximum bytes of this vantage point's transcripts, earlier starts included; the oldest rounds
+            are deleted. No round is split and the last stays: rounds longer than bound/8 may exceed it.
 
     Raises:
         ConfigError: the file exists or cannot be created.
@@ -66,7 +63,7 @@ class TranscriptWriter:
         try:
             self._delete_old()
             self.append(HEADER, header)
-            # A process that is killed at once leaves a transcript that names its run.
+            # A process killed at once leaves a transcript that names its run.
             self.flush()
         except SecureflError:
             self.abandon()
@@ -75,20 +72,21 @@ class TranscriptWriter:
 
     @property
     def path(self) -> Path:
-        """Path of the transcript."""
+        """Path of the current segment."""
         return self._lines.path
 
     @property
     def head(self) -> str:
-        """Hash of the last entry (64 hex digits), which commits to the whole transcript."""
+        """Hash of the last entry (64 hex digits)."""
         return self._head
 
     def append(self, kind: str, entry: Mapping[str, JsonValue]) -> None:
-        """Append an entry, which may not set ``n``, ``kind``, ``prev`` and ``hash``.
+        """Append an entry.
 
         Raises:
             RunAbortedError: the disk is full or missing; the file holds the entries flushed before.
-            UsageError: a reserved field, a value that is not JSON, or a call after :meth:`close`.
+            UsageError: the field ``n``, ``kind``, ``prev`` or ``hash``, a value that is not JSON, or a call
+                after :meth:`close`.
         """
         if self._ended or (kind in {HEADER, SEGMENT} and self._next > 0):
             raise UsageError(
@@ -102,7 +100,7 @@ class TranscriptWriter:
         self._write(kind, entry)
 
     def begin_round(self, round_: int) -> bool:
-        """Begin a round; return True if it begins a new segment because the file is long enough.
+        """Begin a round, in a new segment if the file is long enough; return True if so.
 
         Raises:
             RunAbortedError: the write failed.
@@ -150,7 +148,7 @@ class TranscriptWriter:
         self._lines.flush()
 
     def close(self) -> None:
-        """Write the ``end`` entry, wait for the disk and close. A second call does nothing.
+        """Write the ``end`` entry, wait for the disk and close; do nothing if closed.
 
         Raises:
             RunAbortedError: the disk is full or missing; the transcript has no end.
@@ -162,7 +160,7 @@ class TranscriptWriter:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Close without an ``end``, which marks the transcript as incomplete."""
+        """Close without an ``end``: the transcript is incomplete."""
         self._ended = True
         self._lines.close()
 
@@ -187,7 +185,7 @@ class Entry:
 
     @property
     def time(self) -> float | None:
-        """Seconds on the writer's clock; None if the entry has no time."""
+        """Seconds on the writer's clock; None if not recorded."""
         value = self.fields.get("time")
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -199,21 +197,20 @@ class Transcript:
     path: Path
     header: Mapping[str, JsonValue]
     entries: tuple[Entry, ...]
-    """Entries without the header, first lines of later segments, and the end."""
+    """Entries without headers, first lines of segments, and the end."""
     complete: bool
-    """True if the transcript has its ``end``; otherwise entries may be missing."""
+    """True if it has its ``end``; otherwise entries may be missing."""
     torn: bool
-    """True if the last line was incomplete and is left out: the writer was killed while writing."""
+    """True if the writer was killed within the last line, which is left out."""
     head: str
-    """Hash of the last line (64 hex digits)."""
     length: int
-    """Number of lines ever written, those of deleted segments included."""
+    """Number of lines ever written, deleted segments included."""
     first: int = 0
-    """``n`` of the first line: above 0 if earlier segments are missing."""
+    """``n`` of the first line, > 0 if earlier segments are missing."""
     round: int | None = None
-    """Round that begins with the first line; None if no segment is missing."""
+    """Round that begins with the first line, if segments are missing."""
     apart: tuple[str, ...] = ()
-    """Files of segments left out because segments after them are missing."""
+    """Segments left out because later ones are missing."""
 
     @property
     def run(self) -> str:
@@ -226,7 +223,7 @@ class Transcript:
 
 
 class EmptyTranscriptError(ConfigError):
-    """Transcript without a whole header: its writer was killed before writing it."""
+    """Transcript whose writer was killed before its header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +255,7 @@ class _Piece:
 def read_transcript(path: Path) -> Transcript:
     """Read and verify all segments of a transcript.
 
-    A killed writer leaves no end or an incomplete last line; neither is an error, nor are missing segments.
-    See :attr:`Transcript.complete`, :attr:`Transcript.torn`, :attr:`Transcript.first` and
-    :attr:`Transcript.apart`.
+    A missing end, an incomplete last line and missing segments are fields of the result, not errors.
 
     Raises:
         EmptyTranscriptError: there is no whole line.
@@ -330,7 +325,6 @@ def _verified_entries(path: Path, lines: list[bytes]) -> Iterator[tuple[Entry, s
             )
         kind, stated_n = fields.pop("kind", None), fields.pop("n", None)
         if number == 0 and kind == SEGMENT and isinstance(stated_n, int) and stated_n > 0:
-            # The file before this segment may be missing.
             n, start, prev = stated_n, stated_n, stated_prev
         if not isinstance(kind, str) or stated_n != n or stated_prev != prev:
             raise ConfigError(

@@ -1,6 +1,6 @@
-"""Ends of transcripts: length and last hash of each, recorded in the run's summary.
+"""Length and last hash of each transcript, recorded in the run's summary.
 
-A chain that is cut between two entries still verifies; comparing it with the summary detects the cut.
+A chain cut between two entries still verifies; the summary detects the cut.
 """
 
 import os
@@ -17,7 +17,7 @@ _TAIL: Final = 4096
 def ends_in(folder: Path) -> dict[str, lines.JsonValue]:
     """Return length (header and end included) and last hash of each complete transcript, by name.
 
-    Only last lines are read; chains are not verified.
+    It verifies no chain.
     """
     found: dict[str, lines.JsonValue] = {}
     for path in sorted(folder.glob("*.jsonl")):
@@ -37,7 +37,7 @@ def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: 
 
     Args:
         stated: result of :func:`ends_in` at the end of the run; transcripts missing from it are not checked.
-        transcripts: transcripts by name.
+        transcripts: by name.
         blank: names of transcripts without a whole line.
 
     Raises:

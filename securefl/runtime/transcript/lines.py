@@ -1,7 +1,7 @@
 """Append-only line files with canonical JSON.
 
-Canonical JSON has one spelling per value, so that hashes are well defined. Keys are sorted, without white
-space. Non-ASCII is escaped: a transcript is safe to print. NaN and infinities are refused.
+Each value has one spelling, so that hashes are well defined: sorted keys, no white space, no NaN or infinity.
+Non-ASCII is escaped, so that a transcript is safe to print.
 """
 
 import json
@@ -20,7 +20,7 @@ def canonical(value: JsonValue) -> bytes:
     """Return the canonical spelling of ``value``, without a newline.
 
     Raises:
-        UsageError: bytes, objects, or numbers that are not finite.
+        UsageError: bytes, objects or numbers that are not finite.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -30,7 +30,7 @@ def canonical(value: JsonValue) -> bytes:
 
 
 def parse(line: bytes) -> dict[str, JsonValue]:
-    """Return the object in one canonical line (without its newline).
+    """Return the object in one line without its newline.
 
     Raises:
         ValueError: not a JSON object, or not canonical.
@@ -48,12 +48,12 @@ _BUFFER: Final = 256 * 1024
 
 
 class LineFile:
-    """Buffered appender of lines to a new file, or to one of whole lines.
+    """Buffered appender of lines to a new file, or to an existing file of whole lines.
 
-    If a write fails (disk full), the file is truncated to its last whole line and the writer accepts no more.
+    If a write fails, the file is truncated to its last whole line and later writes fail.
 
     Raises:
-        ConfigError: the file exists already (with ``append``: does not), or cannot be written to.
+        ConfigError: the file exists (with ``append``: does not), or cannot be written.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
@@ -74,11 +74,11 @@ class LineFile:
 
     @property
     def size(self) -> int:
-        """Bytes of all lines written."""
+        """Bytes of all lines, pending ones included."""
         return self._whole + len(self._pending)
 
     def write(self, line: bytes) -> None:
-        """Append one line, without its newline; it may stay in memory until :meth:`flush`.
+        """Append a line, in memory until :meth:`flush`.
 
         Raises:
             RunAbortedError: the write failed.
@@ -98,7 +98,7 @@ class LineFile:
         """Pass all lines to the operating system; with ``durable`` wait until they are on disk.
 
         Raises:
-            RunAbortedError: the disk is full or missing. The file still ends with a whole line.
+            RunAbortedError: the write failed; the file still ends with a whole line.
         """
         if self._failure is not None:
             raise self._failure
@@ -116,7 +116,7 @@ class LineFile:
         self._pending.clear()
 
     def close(self) -> None:
-        """Flush durably and close; after a failure only close. A second call does nothing.
+        """Flush durably and close; after a failure only close.
 
         Raises:
             RunAbortedError: the write failed.
@@ -144,7 +144,7 @@ class LineFile:
 
 
 def disk_failure(path: Path, error: OSError) -> RunAbortedError:
-    """Return the abort error for a write that failed."""
+    """Return the error for a failed write."""
     return RunAbortedError(
         f"{path}: cannot be written: {error.strerror or error}"
         " (free disk space or choose another --out; what was written stays)"

@@ -1,8 +1,7 @@
 """Vectors in a transcript: a digest of the whole and up to 4,096 values at fixed positions.
 
-Whole vectors would take tens of gigabytes in a run of published size. All vectors of one length in a run
-share their positions, so that sums, differences and statistics can be computed on samples. Metric words
-behind an update are sampled separately. Compare records at common positions only.
+Whole vectors would take tens of gigabytes. All vectors of one length in a run share their positions: sums,
+differences and statistics can be computed at them.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _DOMAIN: Final = b"securefl/1 transcript sample positions\n"
 def sample_positions(run: str, length: int) -> I64:
     """Return the sampled coordinates of vectors of this length: i64, ascending, at most 4,096, read-only.
 
-    All coordinates for vectors of up to 4,096; else drawn without replacement from SHAKE-256(domain || length
-    || run). The positions are public; the digest covers the other coordinates.
+    Above 4,096 they are drawn without replacement from SHAKE-256(domain || length || run). They are public;
+    the digest covers the other coordinates.
     """
     if length <= SAMPLES:
         positions = np.arange(length, dtype=np.int64)
@@ -49,11 +48,7 @@ def sample_positions(run: str, length: int) -> I64:
 def record_positions(run: str, length: int, head: int | None = None) -> I64:
     """Return the coordinates that a record samples: i64, ascending, read-only.
 
-    Args:
-        run: the run's id.
-        length: length of the recorded vector.
-        head: number of leading coordinates to sample as a vector of their own, at the positions of every
-            vector of that length; the rest is sampled likewise. None, or at least ``length``: one part.
+    The first ``head`` coordinates and the rest are sampled as two vectors, if ``head < length``.
     """
     if head is None or head >= length:
         return sample_positions(run, length)
@@ -70,9 +65,8 @@ def vector_record(
     Args:
         vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.
         run: the run's id, which determines the sampled coordinates.
-        lab: in the lab, the store for the whole vector.
-        head: number of leading coordinates to sample separately (:func:`record_positions`): the update in a
-            masked input or sum with metric words. Recorded if the vector is longer.
+        lab: the store for the whole vector, in the lab.
+        head: length of the update before metric words (:func:`record_positions`).
 
     Raises:
         UsageError: not a vector of numbers.
@@ -98,7 +92,7 @@ def vector_record(
 
 
 class LabStore:
-    """Store of whole vectors for experiments, one ``<digest>.npy`` each. Off by default."""
+    """Store of whole vectors for experiments, one ``<digest>.npy`` each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

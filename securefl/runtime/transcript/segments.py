@@ -1,8 +1,7 @@
-"""Segments of long transcripts: their names, and the choice of segments to delete under a bound.
+"""Segments of long transcripts.
 
-The current segment is ``<name>.jsonl``, like a transcript of one file. Closed ones are
-``segments/<name>.0001.jsonl`` and so on, apart from other transcripts. The name is a vantage point, or one
-with the number of a later start (``p00.2``).
+The current one is ``<name>.jsonl``; closed ones are ``segments/<name>.0001.jsonl`` and so on. The name is a
+vantage point, with the number of a later start (``p00.2``).
 """
 
 import re
@@ -11,18 +10,18 @@ from typing import Final
 
 SEGMENTS: Final = "segments"
 SHARE: Final = 8
-"""Inverse of the part of the bound at which a segment is closed."""
+"""A segment is closed at 1/8 of the bound."""
 _SUFFIX: Final = ".jsonl"
 _FORMER: Final = re.compile(r"(?P<name>.+)\.(?P<number>\d{4,})\.jsonl")
 
 
 def former_path(path: Path, number: int) -> Path:
-    """Return the path of segment ``number`` (from 1) of the transcript at ``path`` once closed."""
+    """Return the path of closed segment ``number`` (from 1) of the transcript at ``path``."""
     return path.parent / SEGMENTS / f"{path.stem}.{number:04d}{_SUFFIX}"
 
 
 def former_segments(path: Path) -> tuple[tuple[int, Path], ...]:
-    """Return the existing closed segments of the transcript at ``path``, with their numbers, ascending."""
+    """Return numbers and paths of existing closed segments, ascending."""
     found = []
     for file in (path.parent / SEGMENTS).glob(f"{path.stem}.*{_SUFFIX}"):
         named = _FORMER.fullmatch(file.name)
@@ -57,9 +56,7 @@ def start_of(name: str) -> tuple[str, int]:
 
 
 def beyond(path: Path, bound: int) -> tuple[Path, ...]:
-    """Return the files to delete so that a vantage point's files before ``path`` hold ``bound`` bytes.
-
-    The oldest come first, those of earlier starts before all others.
+    """Return the oldest files to delete so that a vantage point's files before ``path`` hold ``bound`` bytes.
 
     Raises:
         OSError: a file cannot be examined.
