@@ -1,7 +1,7 @@
 """Remove a folder once the process at the other end of standard input is gone.
 
-``python -I -S _remove_with_parent.py <folder>``, with a pipe that only the owner of the folder can write to.
-It imports nothing of securefl, so that it waits within milliseconds of its start.
+``python -I -S _remove_with_parent.py <folder>``: only the folder's owner can write to the pipe. It imports
+nothing of securefl, to wait within milliseconds.
 """
 
 import os
@@ -16,7 +16,7 @@ _TRIES, _PAUSE = 100, 0.1
 
 
 def main(folder: str) -> None:
-    """Wait for the end of the pipe, then remove the folder."""
+    """Remove the folder after the end of the pipe."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 1):

@@ -1,4 +1,4 @@
-"""Member of a coalition in its own process, and the folder through which members exchange updates."""
+"""Coalition members in separate processes, and the folder through which they exchange updates."""
 
 import threading
 import time
@@ -18,11 +18,11 @@ from securefl.runtime import misbehaviour, transcript
 from securefl.runtime.process.settings import ProcessSettings
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.5
-"""Seconds between two polls of the directory."""
+"""Seconds between two polls."""
 
 
 class CoalitionFolder:
-    """One member's view of its coalition's directory."""
+    """One member's view of its coalition's folder."""
 
     def __init__(self, directory: Path, me: PartyId) -> None:
         self._directory = directory
@@ -31,13 +31,13 @@ class CoalitionFolder:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """End all waiting, in any thread. Posted updates stay."""
+        """End all waiting, in any thread; posted updates stay."""
         self._closed.set()
 
     def post(self, round_: int, work: int, update: F64 | None) -> None:
-        """Post the result of one local training of a round, f64 ``(d,)``; None if it failed.
+        """Post one training's result, f64 ``(d,)``; None if it failed.
 
-        Own files of rounds before the last one are deleted: no mate waits for them.
+        Own files of rounds before the last are deleted: no mate waits for them.
 
         Raises:
             RunAbortedError: the write failed.
@@ -59,7 +59,7 @@ class CoalitionFolder:
     def collect(
         self, round_: int, work: int, mates: Collection[PartyId], length: int, until: float
     ) -> dict[PartyId, F64]:
-        """Wait for the updates of all ``mates``; at ``until`` (monotonic clock) return those that are posted.
+        """Wait for the updates of all ``mates``; at ``until`` (monotonic clock) return those posted.
 
         Raises:
             UsageError: a file that no member of this run can have posted.
@@ -85,7 +85,6 @@ class CoalitionFolder:
 
 
 def _read(path: Path) -> F64 | None:
-    """Return the posted update; None if there is none yet. Files appear whole."""
     try:
         with path.open("rb") as file:
             update: F64 = np.load(file, allow_pickle=False)
@@ -100,14 +99,13 @@ def _read(path: Path) -> F64 | None:
 
 
 Training = Callable[[kernel.Train], F64]
-"""Function from a training request to the update, f64 ``(d,)``."""
+"""Function from request to update, f64 ``(d,)``."""
 
 
 class Accomplice:
     """Coalition member: effect seam, wrapper of training, and source of its attack's knowledge.
 
-    A training continues without late mates ``patience`` seconds after its start. In a simulation no mate is
-    late.
+    ``patience`` seconds after its start a training continues without late mates.
     """
 
     def __init__(
@@ -135,16 +133,16 @@ class Accomplice:
         _before: object,
         effects: tuple[misbehaviour.Action, ...],
     ) -> tuple[misbehaviour.Action, ...]:
-        """Record the round's clusters, which determine the training members; return the effects unchanged."""
+        """Record the round's clusters; return the effects unchanged."""
         for effect in effects:
             if isinstance(effect, kernel.Report) and isinstance(effect.item, ClustersDrawn):
                 self._drawn = effect.item
         return effects
 
     def telling(self, train: Training) -> Training:
-        """Return the same training, followed by the exchange of its result, or failure, with the coalition.
+        """Return a training that then exchanges its result, or failure, with the coalition.
 
-        The result raises the errors of ``train``, and RunAbortedError if the disk is full.
+        It raises the errors of ``train``, and RunAbortedError if the disk is full.
         """
 
         def train_and_tell(asked: kernel.Train) -> F64:
@@ -158,7 +156,7 @@ class Accomplice:
                     f"cannot train round {round_}: Byzantine parties need its clusters, not drawn yet"
                 )
             if drawn.round > round_:
-                # The round is over: a late update counts nowhere, and no mate waits for it.
+                # No mate waits for a late update.
                 return train(asked)
             occasion = UpdateId(round_, work, asked.params, drawn.clusters)
             mates = misbehaviour.tellers(attack, self._cast, occasion)
@@ -186,7 +184,7 @@ class Accomplice:
         round_, work = occasion.round, occasion.work
         self._known = {key: known for key, known in self._known.items() if key[0] == round_}
         if self._me not in mates:
-            # It drops out before its update counts: it posts nothing and needs no knowledge.
+            # It drops out before its update counts.
             self._known[round_, work] = misbehaviour.Knowledge({})
             return
         self._folder.post(round_, work, update)
@@ -197,7 +195,7 @@ class Accomplice:
             self._known[round_, work] = misbehaviour.Knowledge({**told, **own})
 
     def leave(self) -> None:
-        """Stop all waiting: the process ends."""
+        """End all waiting."""
         self._folder.close()
 
     def insight(self, _attack: scenario.CoalitionAttack, occasion: UpdateId) -> misbehaviour.Knowledge:
@@ -210,10 +208,10 @@ def accomplice_of(
 ) -> Accomplice | None:
     """Return this party's part in a coalition; None if it has none.
 
-    It waits for mates up to half of its share of the training deadline, so that its own update is in time.
+    It waits for mates up to half of its share of the training deadline.
 
     Raises:
-        ConfigError: it has one, and no channel to its mates; or some attack is omniscient.
+        ConfigError: it has no channel to its mates, or some attack is omniscient.
     """
     attacks.check_runnable(settings.scenario.behaviours)
     me = settings.name

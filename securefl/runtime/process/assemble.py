@@ -1,4 +1,4 @@
-"""Assembly of the parts that party and server processes share."""
+"""Parts that party and server processes share."""
 
 import asyncio
 import math
@@ -29,10 +29,10 @@ _STOPPED: Final = "stopped by "
 
 
 def read_own_identity(settings: ProcessSettings) -> tuple[crypto.Identity, crypto.Roster]:
-    """Return this process's identity and the roster that must contain it.
+    """Return this process's identity and roster.
 
     Raises:
-        ConfigError: a bad file, another identity's key, or a name or key that the roster does not have.
+        ConfigError: a bad file, another identity's key, or a name or key that the roster lacks.
     """
     given = settings.identity
     identity = given if isinstance(given, crypto.Identity) else crypto.read_identity(given)
@@ -60,7 +60,7 @@ def make_plan(
     frozen: bytes,
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE,
 ) -> RunPlan:
-    """Return the run's plan; length, frozen digest and averaged state are those of the initial model.
+    """Return the run's plan; length, frozen digest and state are the initial model's.
 
     Raises:
         ConfigError: an infeasible scenario, sums that hide nothing, noise that does not follow from it,
@@ -91,14 +91,14 @@ def make_plan(
 def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY) -> Inbox:
     """Return an inbox with the smallest bounds that fit this run.
 
-    ``leader``: the session of the server that this process followed before.
+    ``leader``: session of the server followed before.
     """
     per_party = 2_048
     vectors = max(plan.total_parameters * plan.limits.ring_bits // 8, *proof_bytes(plan))
     largest = vectors + per_party * len(plan.roster.parties) + 64 * 1024
-    # Parties receive vectors from the server only, one after the other.
+    # Parties receive vectors from the server only, one at a time.
     budget = None if settings.name == SERVER else 4 * largest
-    # Age for a large message over a slow connection that is shared.
+    # Age for a large message over a slow shared connection.
     max_age = max(120.0, 2 * largest / BYTES_PER_SECOND)
     return Inbox(
         settings.run,
@@ -114,10 +114,8 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
 async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tuple[Transport, int]:
     """Connect to a broker; return the transport and the frame size in bytes.
 
-    All brokers that are reachable now carry frames of this size whole; the transport measures each connection
-    anew.
-
-    ``silence``: seconds for which this process may not answer the broker without counting as gone.
+    All brokers reachable now carry such frames whole; later connections are measured anew. After ``silence``
+    seconds without an answer this process counts as gone.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -151,9 +149,8 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
-    If another process can resume the run, SIGTERM and SIGHUP request a pause; a second one ends it at once.
-
-    Signals that the parent process has set to be ignored (``nohup``, a launcher) stay ignored.
+    SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals ignored by the
+    parent process (``nohup``, a launcher) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -163,7 +160,7 @@ def stop_on_signals(shell: Shell[PhaseT]) -> None:
 
 
 def stopped_by(signal_name: str) -> str:
-    """Return a run's end reason that :func:`was_stopped` recognises."""
+    """Return an end reason for :func:`was_stopped`."""
     return f"{_STOPPED}{signal_name}"
 
 

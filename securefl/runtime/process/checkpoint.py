@@ -1,8 +1,8 @@
 """Checkpoints of a server: one file, whole or absent, of named parts (ADR 0054).
 
 An identifying line, the SHA-256 of the rest (32 bytes), and a MessagePack map: version, digest of the run,
-parts by name. Missing parts have their initial values. Unknown parts are refused: omitting one could lose a
-count of releases. A checkpoint holds no key and nothing secret from the server.
+parts. Missing parts have initial values. Unknown parts are refused: omitting one could lose a count of
+releases. It holds no key and nothing secret from the server.
 """
 
 import hashlib
@@ -33,25 +33,25 @@ from securefl.protocol.round import (
 )
 
 VERSION: Final = 1
-"""Version of written files; earlier ones are read."""
+"""Written version; earlier ones are read."""
 CHECKPOINT: Final = "server.checkpoint"
 _HEAD: Final = b"securefl server checkpoint\n"
 _ONLY_GIVEN: Final = frozenset({"values"})
-"""Parts that are written only if they are not empty."""
+"""Parts written only if not empty."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
-"""Errors raised by contents that no server has written."""
+"""Errors by contents that no server has written."""
 _GO_ON: Final = "restore the newest copy, or start a new run with another --run and another --out"
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     of: bytes
-    """Digest of the run (:meth:`RunPlan.config_digest`)."""
+    """:meth:`RunPlan.config_digest`."""
     parts: dict[str, bytes]
 
 
 class _PendingPart(msgspec.Struct, frozen=True):
-    """Pending claim, with the server's state before the round by part."""
+    """Pending claim, with the server's parts before the round."""
 
     link: ChainLink
     certified: CertifiedRound
@@ -61,7 +61,6 @@ class _PendingPart(msgspec.Struct, frozen=True):
 
 
 def _plain(value: object) -> object:
-    """Convert a value that MessagePack has no type for."""
     if isinstance(value, np.ndarray):
         return {
             "dtype": value.dtype.str,
@@ -131,9 +130,9 @@ def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
 
 
 def _certified_parts(certified: StoredOpening | None) -> dict[str, object]:
-    """Return the parts of a round whose shares were requested, its instances apart; empty if None.
+    """Return the parts of a round whose shares were requested.
 
-    Their function that removes noise follows from the plan and is not stored.
+    Instances are apart, without their noise remover, which follows from the plan.
     """
     if certified is None:
         return {}
@@ -163,11 +162,7 @@ def _certified_from(
 def _check_whole(
     plan: RunPlan, certified: StoredOpening, instances: Mapping[ClusterKey, secure_sum.CollectingInputs]
 ) -> None:
-    """Check that each of a round's sums has its total, or the vectors that are added up.
-
-    Raises:
-        ValueError: one is missing or does not fit.
-    """
+    """Raise ValueError unless each sum of a round has its fitting total or vectors."""
     survivors, clusters = certified.frozen.survivors, certified.view.assignment.clusters
     verified = {key for key, one in instances.items() if one.setup.verified}
     if certified.vectors.keys() != verified or certified.totals.keys() != instances.keys() - verified:
@@ -253,11 +248,6 @@ def _state(parts: Mapping[str, bytes], plan: RunPlan, where: str) -> Checkpoint:
 
 
 def _check_standing(standing: ServerState, plan: RunPlan, where: str) -> None:
-    """Refuse negative counts and arrays of other shapes.
-
-    Raises:
-        ConfigError: there is one.
-    """
     for name, value in standing.checkpoint_values().items():
         if isinstance(value, int) and value < 0:
             raise ConfigError(where, f"is a damaged checkpoint: {name} is {value}", _GO_ON)
@@ -268,14 +258,14 @@ def _check_standing(standing: ServerState, plan: RunPlan, where: str) -> None:
 
 
 class CheckpointFile:
-    """Checkpoint file of one server, replaced as a whole each time."""
+    """Checkpoint file of one server, replaced as a whole."""
 
     def __init__(self, folder: Path, plan: RunPlan) -> None:
         self.path = folder / CHECKPOINT
         self._plan = plan
 
     def read(self) -> Checkpoint | None:
-        """Return the last checkpoint; None if there is none.
+        """Return the last checkpoint, if any.
 
         Raises:
             ConfigError: it cannot be read or is invalid (:func:`checkpoint_from`).
@@ -287,7 +277,7 @@ class CheckpointFile:
         """Write a checkpoint durably.
 
         Raises:
-            RunAbortedError: the disk is full or missing; the previous checkpoint stays.
+            RunAbortedError: the write failed; the previous checkpoint stays.
             UsageError: ``state`` is not a checkpoint.
         """
         if not isinstance(state, Checkpoint):
@@ -301,5 +291,5 @@ class CheckpointFile:
             ) from error
 
     def remove(self) -> None:
-        """Delete the checkpoint: the run has ended."""
+        """Delete the checkpoint after the run."""
         self.path.unlink(missing_ok=True)

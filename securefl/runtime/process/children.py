@@ -1,7 +1,7 @@
 """Processes of a run on one machine: start and supervision.
 
-A fork server imports the heavy libraries once: 60 processes start in seconds and share those pages. CUDA is
-not initialised before the fork (it would not survive it). No child outlives the launcher or the fork server
+A fork server imports the heavy libraries once: 60 processes start in seconds and share those pages. CUDA
+would not survive the fork, and is initialised after it. No child outlives the launcher or the fork server
 (:mod:`securefl.runtime.process.parent_death`).
 """
 
@@ -37,7 +37,7 @@ PRELOAD = (
 )
 
 _PATIENCE = 15.0
-"""Seconds between asking a process to end and killing it."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,17 @@ class Fatal:
 
 
 Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
-"""Main function of a process: takes its settings and a function that sends an object to the launcher."""
+"""Main function of a process, given its settings and a function that sends to the launcher."""
 
 
 class Children:
-    """Processes of one run; as a context manager it ends them all on exit."""
+    """Processes of one run, ended on exit from the context."""
 
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        # The lifeline before slow imports: from then on nothing outlives the launcher.
+        # The lifeline comes before slow imports.
         self._context.set_forkserver_preload([parent_death.__name__, *preload])
-        # Its imports take seconds; they run while the caller prepares data and broker.
+        # Its imports run while the caller prepares data and broker.
         with parent_death.as_launcher():
             forkserver.ensure_running()
         self._processes: dict[PartyId, ForkServerProcess] = {}
@@ -109,7 +109,7 @@ class Children:
         self._pipes[settings.name] = ours
 
     def wait(self, timeout: float | None = None) -> list[Said | Died]:
-        """Wait for items and ends of processes since the last call, and return them."""
+        """Wait for and return items and ends of processes since the last call."""
         by_pipe: dict[object, PartyId] = {pipe: name for name, pipe in self._pipes.items()}
         news: list[Said | Died] = []
         for ready in wait(list(self._pipes.values()), timeout):
@@ -118,7 +118,7 @@ class Children:
             try:
                 news.append(Said(name, pipe.recv()))
             except (EOFError, OSError):
-                # OSError: it was killed while sending.
+                # OSError: killed while sending.
                 pipe.close()
                 del self._pipes[name]
                 process = self._processes[name]
@@ -128,7 +128,7 @@ class Children:
 
     @property
     def running(self) -> bool:
-        """True if a process has not been seen to end."""
+        """True if some process has not been seen to end."""
         return bool(self._pipes)
 
     def kill(self, name: PartyId) -> None:
@@ -136,7 +136,7 @@ class Children:
         self._processes[name].kill()
 
     def end(self) -> None:
-        """Terminate all processes, wait, and kill the remaining ones."""
+        """Terminate all processes, then kill those left."""
         for process in self._processes.values():
             if process.is_alive():
                 process.terminate()

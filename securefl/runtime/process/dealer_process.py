@@ -15,7 +15,7 @@ async def run_dealer(
     """Deal until the server ends the run; return the outcome.
 
     Raises:
-        ConfigError: no sum is validated in this run, or the key or roster is refused.
+        ConfigError: no sum is validated, or key or roster are refused.
         RunAbortedError: the broker is out of reach.
     """
     identity, roster = assemble.read_own_identity(settings)
@@ -29,7 +29,7 @@ async def run_dealer(
             machine=machine,
             transport=transport,
             broker_patience=settings.broker_patience,
-            # Broadcasts, models included, reach the dealer too; it does not know their size.
+            # The dealer receives broadcasts, models included, and does not know their size.
             inbox=wire.Inbox(settings.run, DEALER, roster, max_message=messages.MAX_VECTOR),
             outbox=wire.Outbox(settings.run, identity, entropy.OsEntropy(), frame_limit),
             work=ports.LocalWork(),

@@ -19,10 +19,10 @@ _LONGEST_PID: Final = 20
 
 @contextmanager
 def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
-    """Lock the folder for the process of this name; processes of other names are not affected.
+    """Lock the folder for the process of this name.
 
-    The lock is the kernel's (``flock`` on ``.<name>.lock``): the file that a killed process leaves locks
-    nothing. Errors name ``holder``, ``a process of <name>`` by default.
+    The kernel's lock (``flock`` on ``.<name>.lock``) ends with a killed process. Errors name ``holder``, ``a
+    process of <name>`` by default.
 
     Raises:
         ConfigError: another process holds it, the server has finished a run there, or it cannot be written.
@@ -34,8 +34,8 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
             _refuse_second_run(out)
         yield
     finally:
-        # Before unlocking: a new owner checks that its file still has this name.
-        # Not in a forked child, whose parent still holds the lock.
+        # Before unlocking: a new owner checks that its file still has this name. Not in a forked child, whose
+        # parent still holds the lock.
         if os.getpid() == pid:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -43,7 +43,7 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
 
 
 def _lock(path: Path, holder: str) -> int:
-    """Return the lock's file descriptor; retry if its last owner deletes the file before it is locked."""
+    """Return the file descriptor; retry if the last owner deletes the file before it is locked."""
     while True:
         try:
             lock = os.open(path, _FLAGS, 0o600)
@@ -79,7 +79,7 @@ def _take(lock: int, path: Path, holder: str) -> None:
 
 
 def _sign(lock: int) -> None:
-    """Write the process id for error messages. A full disk does not affect the lock."""
+    """Write the process id for error messages, if the disk allows."""
     with contextlib.suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)

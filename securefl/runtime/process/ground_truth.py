@@ -12,16 +12,16 @@ from securefl.runtime import transcript
 from securefl.runtime.process.settings import ProcessSettings
 
 LAB_FRAMES = "broker.frames"
-"""Frames that an observer in lab mode received, each after its length as 4 bytes in little endian."""
+"""Frames that a lab observer received, each after its length (4 bytes, little endian)."""
 
 
 def upload_file(out: Path, party: PartyId, round_: int, work: int = 0) -> Path:
-    """Return the file of the encoded update of one local training of ``party``: i64 ``(d,)`` npy."""
+    """Return the file of one training's encoded update: i64 ``(d,)`` npy."""
     return out / "lab" / "uploads" / f"{party}-{round_}-{work}.npy"
 
 
 def recording(seams: Seams, settings: ProcessSettings) -> Seams:
-    """Return the same seams, which also write the final encoded update to disk.
+    """Return seams that also write the final encoded update to disk.
 
     The new ``encoded`` raises RunAbortedError if the disk is full.
     """

@@ -1,7 +1,6 @@
 """Journals: a party's submitted rounds, a server's drawn rounds (protocol.md, 9).
 
-One JSON line per entry, synced to disk before the shell performs any later effect. Of a server's journal only
-the last round counts, so that a long one is rewritten without the others.
+One JSON line per entry is on disk before the shell performs any later effect.
 """
 
 import json
@@ -25,15 +24,13 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class FileJournal:
-    """Journal of one process in one run.
-
-    A last entry that a crash cut off is dropped: its effect was not performed.
+    """Journal of one process; a last entry cut off by a crash is dropped, as its effect was not performed.
 
     Args:
         path: the file.
         run: run whose entries count; those of other runs stay.
-        bound: bytes from which entries before the last round are dropped, if only that one counts; None if
-            all count. ``submitted`` then holds the last rounds only.
+        bound: bytes from which entries before the last round are dropped, also from ``submitted`` (server);
+            None if all count.
 
     Raises:
         ConfigError: the file cannot be read, or holds other lines than entries.
@@ -46,28 +43,28 @@ class FileJournal:
         self._whole = 0
         self._torn = False
         self.atom_seed = b""
-        """Seed of the atoms in which updates may have been sent; empty if none."""
+        """Seed of the atoms in which updates may have been sent."""
         self.choice = NO_CHOICE
         self.root = b""
-        """Last confirmed root of the chain of models; empty if none."""
+        """Last confirmed root of the chain of models."""
         self.rooted = -1
-        """Round of that root; -1 for none."""
+        """Round of that root."""
         self.leader = b""
-        """Session of the server that was followed last; empty before the first."""
+        """Session of the server followed last."""
         self.drew: Clusters = ()
         """Server: clusters of the last announced draw."""
         self.claimed = (-1, b"")
-        """Server: round and root of the last claim that it has proven."""
+        """Server: round and root of the last claim proven."""
         self.submitted: frozenset[int] = frozenset()
-        """Rounds in which a masked input may have been sent: each counts against the privacy budget."""
+        """Rounds in which a masked input may have been sent; each counts against the privacy budget."""
         self.spent = self._last_round()
-        """Last round in the journal, -1 if none; of a server, the last announced draw."""
+        """Last round in the journal; of a server, the last announced draw. -1 if none."""
 
     def note(self, round_: int, step: str) -> None:
         """Write durably that ``step`` of ``round_`` is about to happen.
 
         Raises:
-            RunAbortedError: it cannot be written; the caller must not release. The file is unchanged.
+            RunAbortedError: the write failed; the file is unchanged and the caller must not release.
             ConfigError: a rewrite found the file damaged.
         """
         line = (json.dumps({"run": self._run, "round": round_, "step": step}) + "\n").encode("ascii")
@@ -151,7 +148,7 @@ def _is_of_round(step: str) -> bool:
 
 
 def _staying(entries: Sequence[_Entry], run: str) -> Iterator[bool]:
-    """Yield True for entries to keep if only the last round counts: its own, and the last of each kind."""
+    """Yield True for each entry of the last round, of another run, or last of its kind."""
     own = [entry for entry in entries if entry.run == run]
     last = max((entry.round for entry in own if _is_of_round(entry.step)), default=-1)
     latest = {entry.step.partition(" ")[0]: entry for entry in own}

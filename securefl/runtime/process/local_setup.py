@@ -1,7 +1,7 @@
-"""Local setup of a run on one machine: keys, and in one private directory roster and shards.
+"""Local setup of a run on one machine: keys, and in one private folder roster and shards.
 
-For local demos and tests. In a deployment each party creates its own key (``securefl keygen --party``) and
-holds its own data; private keys never share a machine.
+For demos and tests only: in a deployment each party creates its own key (``securefl keygen --party``), and
+private keys never share a machine.
 """
 
 from collections.abc import Mapping
@@ -25,19 +25,19 @@ class LocalSetup:
 
     roster_file: Path
     identities: Mapping[PartyId, crypto.Identity] = field(repr=False)
-    """Private keys of all parties and the server. In no file: a launcher may be killed."""
+    """Private keys of all; in no file, since a launcher may be killed."""
     shards: Mapping[PartyId, Path]
-    """Data files; the server's is the test set. Empty if sites train."""
+    """The server's is the test set. Empty if sites train."""
     server_data: Path | None
     samples: Mapping[PartyId, int]
     coalitions: Path | None
-    """Directory in which attackers exchange updates; None if no attack needs it."""
+    """Folder in which attackers exchange updates."""
 
 
 def local_setup(
     scenario: Scenario, seed: int, entropy: Entropy, data_dir: Path | None, directory: Path
 ) -> LocalSetup:
-    """Create keys for all and split the data; a model that sites train has no data.
+    """Create keys for all and split the data; without data if sites train.
 
     Raises:
         ConfigError: the data set is missing, corrupt or cannot be split; or a custom model cannot be built.

@@ -20,14 +20,14 @@ class _Lane:
 
 
 class LocalWorker:
-    """Worker of one process: trains, evaluates and consults, one training at a time."""
+    """Worker that trains, evaluates and consults."""
 
     def __init__(self, work: LocalWork, clock: Callable[[], float] = time.monotonic) -> None:
         self._work = work
         self._clock = clock
-        # One training after the other: a late one may still use the model when the next begins.
+        # A late training may still use the model when the next begins.
         self._training = _Lane("training") if work.train else None
-        # Another lane: the time of the last training must not affect the time of the next hello.
+        # Another lane: the last training's time must not affect the next hello's.
         self._choosing = _Lane("choosing") if work.choose else None
         self._newest = -1
 
@@ -36,8 +36,8 @@ class LocalWorker:
     ) -> LocalResult | None:
         """Perform an effect in a worker thread; return None if a newer round has superseded it.
 
-        Training and choosing that fail with any exception result in an event: a process that ended or hung
-        would reveal to the server how its data react to the model.
+        Training and choosing turn any exception into an event: a process that ended or hung would reveal to
+        the server how its data react to the model.
 
         Raises:
             UsageError: this process cannot perform the effect: a bug.
@@ -60,8 +60,7 @@ class LocalWorker:
         self._newest = max(self._newest, effect.round)
         async with self._training.free:
             if effect.round < self._newest:
-                # A newer round waits for this training. Training anyway would keep a slow party behind for
-                # good.
+                # Training although a newer round waits keeps a slow party behind for good.
                 return None
             ended = await self._training.thread.run(lambda: train(effect))
         if isinstance(ended, work_thread.Failure):

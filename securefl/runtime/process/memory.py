@@ -1,4 +1,4 @@
-"""A party's durable memory: the journal of its run, and the account of its key and data."""
+"""A party's durable memory: its run's journal, its key's and data's account."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,14 +24,14 @@ from securefl.runtime.process.settings import ProcessSettings, shared_fields
 
 @dataclass(frozen=True)
 class Memory:
-    """State of a party at its start, and its durable stores."""
+    """Durable stores of a party, and its state at the start."""
 
     journal: FileJournal
     book: account.RunBook | None
-    """The run in the party's account; None for a key that ends with the run."""
+    """None for a key that ends with the run."""
     releases: int
     allowed: int | None
-    """Number of updates that the party's budget allows in this run; None without one."""
+    """Updates that the party's budget allows in this run."""
 
     @property
     def spent(self) -> int:
@@ -40,7 +40,7 @@ class Memory:
 
     @property
     def atom_seed(self) -> bytes:
-        """Seed of the run's atoms in which updates may have been sent; empty if none."""
+        """Seed of the atoms in which updates may have been sent."""
         return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
 
     @property

@@ -1,7 +1,4 @@
-"""Model files of a run in progress: each round's at the server, the last received at a party.
-
-Results are written as soon as the machine reports them: the best model, or the statistics.
-"""
+"""Model files of a run in progress. RunAbortedError: a write failed."""
 
 import json
 import os
@@ -41,7 +38,7 @@ _NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
 class RoundModels:
     """Models of single rounds at a server, as links to files written anyway.
 
-    A round without a model, or whose step verifiers refused, has no file.
+    A round without a model, or with a refused step, has no file.
 
     Args:
         last: file of the last model, replaced by renaming before a round is done.
@@ -59,11 +56,7 @@ class RoundModels:
         self._made = self._refused = False
 
     def report(self, item: AnyReport) -> None:
-        """Handle a report of the server's machine.
-
-        Raises:
-            RunAbortedError: a file cannot be written.
-        """
+        """Handle a report of the server's machine."""
         match item:
             case ModelStepped(update_norm=norm):
                 self._made = norm is not None
@@ -106,7 +99,7 @@ class RoundModels:
 
 
 def _name_again(path: Path, other: Path) -> None:
-    """Link a file under a second name, or copy it if the file system has no links."""
+    """Link a file under a second name, or copy it."""
     partial = other.with_name(f".{other.name}.part")
     partial.unlink(missing_ok=True)
     try:
@@ -119,9 +112,8 @@ def _name_again(path: Path, other: Path) -> None:
 class HeardModel:
     """Last model that a party received, written once it is final.
 
-    It is the result of the round before the announced one; the initial model is not written. If rounds are
-    verified, it is written once its link of the chain is confirmed. Only frozen parameters of ``module`` are
-    read: training may be in progress.
+    It is the result of the round before the announced one. If rounds are verified, it waits until its link of
+    the chain is confirmed. Only frozen parameters of ``module`` are read, since training may be in progress.
     """
 
     def __init__(self, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
@@ -132,11 +124,7 @@ class HeardModel:
         self._waiting: F32 | None = None
 
     def record_received(self, delivery: wire.Delivery) -> None:
-        """Handle a message that the party's machine accepted.
-
-        Raises:
-            RunAbortedError: the file cannot be written.
-        """
+        """Handle a message that the party's machine accepted."""
         if not (
             self._asked and isinstance(delivery.message, messages.ModelAnnounce) and delivery.place.round > 0
         ):
@@ -148,11 +136,7 @@ class HeardModel:
             models.keep_model(self._path, self._module, params)
 
     def report(self, item: AnyReport) -> None:
-        """Handle a report of the party's machine.
-
-        Raises:
-            RunAbortedError: the file cannot be written.
-        """
+        """Handle a report of the party's machine."""
         if isinstance(item, LinkFollowed) and self._waiting is not None:
             models.keep_model(self._path, self._module, self._waiting)
             self._waiting = None
@@ -164,7 +148,7 @@ STATISTICS = "statistics.json"
 class ResultKeeper:
     """:class:`securefl.runtime.process.ports.Witness` that also writes results.
 
-    The best model is written to ``path``, statistics beside it. Parameters of ``module`` are overwritten.
+    The best model goes to ``path``, statistics beside it. Parameters of ``module`` are overwritten.
     """
 
     def __init__(
@@ -187,33 +171,21 @@ class ResultKeeper:
         self.traffic = witness.traffic
 
     def report(self, now: float, item: AnyReport) -> None:
-        """Handle a report of the machine.
-
-        Raises:
-            RunAbortedError: the file cannot be written.
-        """
+        """Write results, then pass the report on."""
         keep_result(item, self._path, self._module, self._scenario)
         if self._models is not None:
             self._models.report(item)
         self._witness.report(now, item)
 
     def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
-        """Handle a received message.
-
-        Raises:
-            RunAbortedError: the file cannot be written.
-        """
+        """Write results, then pass the message on."""
         if isinstance(self._models, HeardModel) and not idle:
             self._models.record_received(delivery)
         self._witness.record_received(now, delivery, idle=idle)
 
 
 def keep_result(item: AnyReport, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:
-    """Write ``item`` if it is a result; arguments as for :class:`ResultKeeper`.
-
-    Raises:
-        RunAbortedError: the file cannot be written.
-    """
+    """Write ``item`` if it is a result; arguments as for :class:`ResultKeeper`."""
     if isinstance(item, ModelKept):
         keep_model(path, module, item.params)
     elif isinstance(item, RoundDone) and scenario.model.by_columns and item.metrics:

@@ -24,14 +24,14 @@ class OwnWork:
     module: torch.nn.Module
     """The model, whose parameters may be overwritten."""
     initial: F32
-    """Parameters before the first round, f32 ``(d,)``."""
+    """f32 ``(d,)``, before the first round."""
     data: account.OwnData
     train: Callable[[kernel.Train], F64]
     choose: Callable[[F32], int | None] | None
-    """Choice of a task group; None without groups."""
+    """None without task groups."""
     log: sites.SiteLog | None = None
     holds_up: bool = False
-    """True if training runs a user's code in this process: it may hold the interpreter lock."""
+    """True if a user's training code in this process may hold the interpreter lock."""
 
 
 def own_work(settings: ProcessSettings, behaviour: misbehaviour.PartyBehaviour, own: Entropy) -> OwnWork:
@@ -51,7 +51,7 @@ def _at_site(settings: ProcessSettings, own: Entropy) -> OwnWork:
     scenario = settings.scenario
     module = models.model_of(scenario, (), 0, settings.seed)
     layout = sites.Layout.of(module)
-    # Crashes, exits and interpreter locks of a site in this process would show in its messages.
+    # In this process, a site's crashes, exits and interpreter locks would show in its messages.
     required = scenario.privacy.unit == "party"
     apart = sites.SiteProcess.of_party(settings.site_python, settings.site_memory, required=required)
     python, memory = (apart.python, apart.memory) if apart else (None, settings.site_memory)
@@ -92,7 +92,7 @@ def _training(update: rounds.Trainer, own: Entropy) -> Callable[[kernel.Train], 
 
 
 def _choosing(module: torch.nn.Module, shard: Shard, device: torch.device) -> Callable[[F32], int | None]:
-    # A separate module: a party may choose while the last round's training still runs.
+    # A separate module: a party may choose while the last training still runs.
     chooser = sgd.Chooser(deepcopy(module), shard, device)
 
     def choose(params: F32) -> int | None:

@@ -1,8 +1,8 @@
 """Lifeline: processes and files that end with the launcher, even if it is killed (ADR 0036).
 
-The fork server imports this module first, so that the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) ends it with
-the launcher before slow imports begin. Children do the same with the fork server, and watch their pipe to the
-launcher, which breaks on any system.
+The fork server imports this module first: the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) ends it with the
+launcher. Children do the same with the fork server, and watch their pipe to the launcher, which breaks on any
+system.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from securefl.base.errors import EXIT_ABORTED
 
 _PR_SET_PDEATHSIG = 1
 _LAUNCHER = "SECUREFL_LAUNCHER"
-"""Environment variable that names the launcher's process id to the fork server."""
+"""Variable with the launcher's process id, for the fork server."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -30,10 +30,10 @@ _NOT_FOR_THE_FORK_SERVER = {signal.SIGTERM, signal.SIGHUP}
 
 @contextmanager
 def as_launcher() -> Iterator[None]:
-    """Tie a fork server that starts inside the context to the calling thread of this process."""
+    """Tie a fork server that starts in the context to the calling thread."""
     given = {_LAUNCHER: str(os.getpid())}
     if _SAFE_PATH not in os.environ:
-        # It would search the working directory first: a clone there hides an editable installation.
+        # A clone in the working directory would hide an editable installation.
         given[_SAFE_PATH] = _LAUNCHER
     os.environ.update(given)
     try:
@@ -75,13 +75,13 @@ def heed_the_launcher_only() -> None:
 
 
 def heed_signals() -> None:
-    """Unblock the signals that the fork server blocks, in any of its processes."""
+    """Unblock the signals that the fork server blocks."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 
 def _arm_fork_server(launcher: str) -> None:
     die_with(int(launcher))
-    # For signals to a process group: the launcher ends its children in good order, then the fork server.
+    # On a signal to the process group the launcher ends its children in good order, then the fork server.
     # Blocked, not ignored: a signal to a child waits until it unblocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_FORK_SERVER)
 
@@ -89,7 +89,7 @@ def _arm_fork_server(launcher: str) -> None:
 if _LAUNCHER in os.environ and os.environ[_LAUNCHER] != str(os.getpid()):
     _arm_fork_server(os.environ.pop(_LAUNCHER))
     if os.environ.get(_SAFE_PATH) == _LAUNCHER:
-        # Only for the fork server, not for the processes that sites start.
+        # Not for processes of sites.
         del os.environ[_SAFE_PATH]
 
 
@@ -98,12 +98,12 @@ _REMOVER = Path(__file__).with_name("_remove_with_parent.py")
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Create a temporary folder that only this user can read.
+    """Create a private temporary folder for the parties' data.
 
-    It holds the parties' data: a separate process removes it if this process is killed.
+    A separate process removes it if this process is killed.
     """
     with tempfile.TemporaryDirectory(prefix="securefl-", ignore_cleanup_errors=True) as folder:
-        # Neither end is inherited by others (PEP 446), so the pipe breaks when this process ends.
+        # Neither end is inherited (PEP 446): the pipe breaks when this process ends.
         theirs, ours = os.pipe()
         try:
             remover = subprocess.Popen(  # noqa: S603 - our interpreter, a file of ours, a list of arguments
@@ -111,7 +111,7 @@ def scratch_folder() -> Iterator[Path]:
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # Signals to a process group must not reach it.
+                # Keep signals to a process group away from it.
                 start_new_session=True,
             )
         except BaseException:

@@ -21,11 +21,10 @@ from securefl.training import models
 
 KEPT_MODEL = "{}.model.safetensors"
 HEARD_MODEL = "{}.last.safetensors"
-"""File of the last model that a party received, in its folder."""
 
 
 class DroppedMetrics:
-    """Remarks on a site's ignored metrics, at most one per round in which the reasons change."""
+    """Remarks on a site's ignored metrics."""
 
     def __init__(self, remark: Callable[[str], None]) -> None:
         self._remark = remark
@@ -44,9 +43,7 @@ async def run_party(
 ) -> kernel.Finished | kernel.Aborted:
     """Take part in the run until the server ends it; return the outcome.
 
-    Args:
-        settings: settings of this process.
-        open_witness: called after all checks and the broker's connection: a refused process writes nothing.
+    ``open_witness`` is called after all checks and the connection: a refused process writes nothing.
 
     Raises:
         ConfigError: this party's configuration, key or data is refused.
@@ -84,7 +81,7 @@ async def run_party(
             software=own_software(),
             trains_last=work.holds_up,
         )
-        # A training that holds the interpreter lock may be silent for its whole time without being gone.
+        # Holding the interpreter lock may silence a training for its whole time.
         silence = scenario.deadlines.training if work.holds_up else 0.0
         transport, frame_limit = await assemble.open_transport(settings, silence)
         machine = PartyMachine(context)

@@ -1,4 +1,4 @@
-"""Ports of a shell besides machine and transport: listeners, durable stores, computations."""
+"""Ports of a shell besides machine and transport."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from securefl.training import sgd
 
 
 class Witness(Protocol):
-    """Recorder of a process's observations and actions: transcript, metrics, progress."""
+    """Recorder of a process's transcript, metrics and progress."""
 
     def report(self, now: float, item: AnyReport) -> None:
         """Record a report of the machine."""
@@ -30,20 +30,19 @@ class Witness(Protocol):
         ...
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Record a wait of ``seconds`` for peers ``whom``; called at growing intervals."""
+        """Record ``seconds`` of waiting for peers ``whom``; called at growing intervals."""
         ...
 
     def remark(self, text: str) -> None:
-        """Show a sentence to this process's operator; transcripts omit it."""
+        """Show a sentence to the operator; transcripts omit it."""
         ...
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
-        """Record the size in bytes of one frame; ``peer`` is its sender (by topic) or recipient."""
+        """Record the bytes of one frame; ``peer`` is its sender (by topic) or recipient."""
         ...
 
 
 OpenWitness: TypeAlias = Callable[[RunPlan | None], Witness]
-"""Function that opens a process's witness, given its run's plan, if it has one."""
 
 
 class DurableJournal(Protocol):
@@ -74,18 +73,18 @@ class DurableAccount(Protocol):
 class LocalWork:
     """Computations of a process, performed in a worker thread.
 
-    If training or choosing raises any exception, the party sends zeros, and only its own log shows it. A
-    ``SecureflError`` in consulting costs the round its update. Other errors in consulting or evaluating are
-    bugs and end the process.
+    If training or choosing raises, the party sends zeros, and only its own log shows it. A ``SecureflError``
+    in consulting costs the round its update. Other errors in consulting or evaluating are bugs and end the
+    process.
     """
 
     train: Callable[[kernel.Train], F64] | None = None
-    """Function from a request to the update, f64 ``(d,)``. Calls never overlap."""
+    """Function from request to update, f64 ``(d,)``. Calls never overlap."""
     holds_up: bool = False
-    """True if training runs a user's code in this process: it may hold the interpreter lock."""
+    """True if a user's training code in this process may hold the interpreter lock."""
     choose: Callable[[F32], int | None] | None = None
-    """Function from all models, f32 ``(k d,)``, to the index of the best; None if no loss is finite."""
+    """From all models, f32 ``(k d,)``, to the best one's index; None if no loss is finite."""
     evaluate: Callable[[F32], sgd.Evaluation | None] | None = None
-    """Function from parameters to their evaluation; None without test data."""
+    """Returns None without test data."""
     consult: Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]] | None = None
-    """Function from (round, parameters, reclusterings) to one gradient of the server's data for each."""
+    """From (round, parameters, reclusterings) to one gradient of the server's data for each."""

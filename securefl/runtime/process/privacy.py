@@ -24,10 +24,10 @@ def length_of(scenario: Scenario, shard: data.Shard, seed: int) -> int:
 
 
 def declared_length(scenario: Scenario, seed: int) -> int:
-    """Return d if the scenario declares the data's shape, or sites train.
+    """Return d from the declared shape of the data; without it if sites train.
 
     Raises:
-        ConfigError: the shape is not declared, or there is no such model for this data.
+        ConfigError: the shape is not declared, or has no such model.
     """
     shape, classes = scenario.data.declared_shape, scenario.data.class_count
     if scenario.model.by_sites:
@@ -42,7 +42,7 @@ def declared_length(scenario: Scenario, seed: int) -> int:
 def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *, seeded: bool) -> RunPlan:
     """Return the plan of a local run with privacy settled by its shards.
 
-    No epsilon holds if noise is ``seeded``.
+    With ``seeded`` noise no epsilon holds.
 
     Raises:
         ConfigError: batch, delta, budget or noise do not fit; dp_accounting is missing.
@@ -61,16 +61,13 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
 
 
 def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
-    """Check a party's privacy in a settled scenario before it takes part.
+    """Check a party's privacy in a settled scenario, for its number of records.
 
-    Args:
-        plan: the run's plan.
-        records: number of this party's records.
-        trusted: True if the launcher on this machine settled it, or nothing is guaranteed anyway.
+    It is ``trusted`` if the launcher on this machine settled it, or nothing is guaranteed anyway.
 
     Raises:
-        ConfigError: this party has fewer records than the scenario assumes, or the releases exceed the
-            budget; dp_accounting is missing.
+        ConfigError: ``records`` is below the scenario's assumption, or the releases exceed the budget;
+            dp_accounting is missing.
     """
     reckoned = plan.scenario.privacy.records
     if plan.scenario.privacy.unit == "record" and reckoned is not None and records < reckoned:
@@ -96,9 +93,9 @@ def own_releases(
 
     Args:
         plan: the run's plan.
-        budget: epsilon for this party's data over all runs; None for the budget of the scenario.
-        spent: epsilon of earlier runs on the same data that are not in the account.
-        accounted: epsilon of the runs in the account, by privacy unit.
+        budget: epsilon for this party's data over all runs; None for the scenario's.
+        spent: epsilon of earlier runs on these data outside the account.
+        accounted: epsilon of the account's runs, by unit.
 
     Raises:
         ConfigError: the scenario has no privacy or no budget, or less than one round's epsilon is left;

@@ -18,24 +18,24 @@ from securefl.runtime.process.ports import Witness
 from securefl.runtime.transport import Link, LostFrame, Transport
 
 GONE = b"gone"
-"""Payload of a last will, which the broker publishes. Presence is announced in signed messages."""
+"""Payload of a last will. Presence is announced in signed messages."""
 
 FAREWELL_SECONDS = 10.0
-"""Time for the last messages after the machine has ended."""
+"""Time for the last messages after the machine's end."""
 
 END_SECONDS = 15.0
-"""Time for the end of a run to reach the broker, besides the transport's reconnect time."""
+"""Time for the end to reach the broker, besides reconnecting."""
 
 KEPT = 128 * 2**20
-"""Maximum bytes of frames kept for resending; of a larger round the oldest are dropped."""
+"""Maximum bytes of frames kept for resending; the oldest are dropped."""
 CHEAP = 8 * 2**20
-"""Bytes that are resent although the broker reports a kept session."""
+"""Maximum bytes that are resent in a session kept by the broker."""
 REPEATS = 8
-"""Resends of a round's frames to one process, a bound on the cost of repeated requests."""
+"""Maximum resends of a round's frames to one process."""
 BEYOND = (6.0, 6.0)
-"""Pauses, in seconds, before resends of a round after a broker lost it: a bridge reconnects every 5."""
+"""Seconds before resends of a round after a broker lost it: a bridge reconnects every 5."""
 STALLED_SECONDS = 300.0
-"""Seconds without any acknowledgement after which a connected broker is given up."""
+"""Seconds without acknowledgement before a connected broker is given up."""
 _WINDOW = 32
 _RESENDABLE = 16
 
@@ -51,8 +51,7 @@ class _Kept(NamedTuple):
 class Publisher:
     """Sender of one process.
 
-    ``failed`` receives the error of a failed publication. The last frames are kept for ``ResendLast`` if
-    ``remembers`` is True.
+    ``failed`` receives a failed publication's error. ``remembers`` keeps the last frames for ``ResendLast``.
     """
 
     def __init__(
@@ -87,11 +86,11 @@ class Publisher:
         self._round = -1
         self._repeated: Counter[PartyId] = Counter()
         self._back: set[PartyId] = set()
-        """Processes that reported a reconnect since this process's own."""
+        """Processes that reported a reconnect since this process's."""
         self._repeating: asyncio.Task[None] | None = None
 
     def note_link(self, link: Link) -> None:
-        """Record a broken or restored connection: an absent broker is not stalled."""
+        """Record a broken or restored connection; an absent broker is not stalled."""
         self._up = link.up
         self._links += 1
         if self._repeating is not None:
@@ -118,15 +117,15 @@ class Publisher:
             self._recent = [*self._recent, *((topic, frame) for frame in frames)][-_RESENDABLE:]
 
     def lead(self, session: bytes) -> None:
-        """Sign later frames in a server's session; drop frames of earlier ones."""
+        """Sign later frames in a server's session; drop earlier frames."""
         self._outbox.lead(session)
         self._kept.clear()
         self._kept_bytes = 0
 
     async def say_farewell(self, effects: tuple[kernel.Send[messages.AnyMessage], ...]) -> None:
-        """Send the last messages of a process that ends before the run, and flush them."""
+        """Send and flush the last messages of a process that ends before the run."""
         for effect in effects:
-            # The witness's disk may be full.
+            # The disk may be full.
             with contextlib.suppress(Exception):
                 self._witness.record_sent(self._clock(), effect)
             for frame in self._outbox.frames(effect.to, effect.place, effect.message):
@@ -136,7 +135,7 @@ class Publisher:
         await self.drain()
 
     async def commit(self, fault: misbehaviour.Fault) -> None:
-        """Perform a fault (securefl.runtime.misbehaviour.seam)."""
+        """Perform a fault (:mod:`securefl.runtime.misbehaviour.seam`)."""
         match fault:
             case misbehaviour.SendRaw():
                 await self._publish(self._ordinary(fault.to), fault.payload)
@@ -153,10 +152,10 @@ class Publisher:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def lost(self, kept: bool) -> Iterator[LostFrame]:
-        """Yield frames of this round, byte for byte, that a broker acknowledged and may have lost.
+        """Yield this round's frames that a broker acknowledged and may have lost.
 
-        Also small amounts after a kept session, since amqtt forgets unacknowledged frames. Receivers drop
-        duplicates.
+        Small amounts are resent even in a kept session, since amqtt forgets unacknowledged frames. Receivers
+        drop duplicates.
         """
         if kept and self._kept_bytes > CHEAP:
             return
@@ -169,10 +168,9 @@ class Publisher:
         return self._outbox.carriers(frame, limit)
 
     async def again(self, to: PartyId, *, kept: bool) -> None:
-        """Resend this round's frames to ``to``, which reports a reconnect.
+        """Resend this round's frames to ``to``, which reports a reconnect in a new or ``kept`` session.
 
-        ``kept`` is True if the broker kept its session. At most :data:`REPEATS` times a round per process: a
-        short message triggers the resend of a model.
+        At most :data:`REPEATS` times a round per process: a short message triggers a whole model.
         """
         self._back.add(to)
         self._repeated[to] += 1
@@ -186,7 +184,7 @@ class Publisher:
             await self._publish(self._ordinary(to), one.frame)
 
     async def _repeat(self) -> None:
-        """Resend small frames of this round to processes that may be beyond a bridge (ADR 0032)."""
+        """Resend small frames to processes that may be beyond a bridge (ADR 0032)."""
         for pause in BEYOND:
             await asyncio.sleep(pause)
             size = Counter[PartyId]()
@@ -239,7 +237,7 @@ class Publisher:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
     async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
-        """Start publishing in order; wait while the window is full.
+        """Start publishing in order, once the window has room.
 
         Raises:
             RunAbortedError: the broker acknowledges nothing any more.

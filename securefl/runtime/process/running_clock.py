@@ -7,26 +7,20 @@ from collections.abc import Callable
 from typing import Final
 
 SERVER_TOLERANCE: Final = 2.5
-"""Seconds without a beat that a server counts as a standstill. Steps and messages run in other threads, so
-that its loop is never busy for that long."""
+"""Seconds between readings that count as a standstill; a server's loop is never busy for that long."""
 
 PARTY_TOLERANCE: Final = 60.0
-"""The same for a party; longer, since training may hold the interpreter, and the time at which a party's
-input is sent must not depend on that."""
+"""Longer: a party's training may hold the interpreter, and must not affect when its input is sent."""
 
 _GRACE: Final = 3.0
-"""Seconds for which the clock stops after a standstill, so that pending frames are read first."""
+"""Seconds after a standstill in which pending frames are read first."""
 
 
 class RunningClock:
     """Seconds during which this process ran, by the monotonic clock; never decreases.
 
-    Deadlines by this clock move by the time of a standstill. It must be read at least every third of
-    ``tolerance`` (:meth:`keep_beating`).
-
-    Args:
-        tolerance: seconds between two readings above which their interval counts as a standstill.
-        source: the monotonic clock.
+    Two readings more than ``tolerance`` seconds apart are a standstill, by which deadlines move. It must be
+    read at least every third of ``tolerance`` (:meth:`keep_beating`).
     """
 
     def __init__(self, tolerance: float, source: Callable[[], float] | None = None) -> None:

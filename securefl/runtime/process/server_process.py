@@ -1,4 +1,4 @@
-"""Server process, and its store of masked vectors, which spools to disk.
+"""Server process, and its store of masked vectors.
 
 The server holds the model, the test set, its own samples if the rule needs some, and never an update.
 """
@@ -51,7 +51,7 @@ from securefl.training.models import (
 class SpoolingStore:
     """``VectorStore`` that spills to one unlinked temporary file.
 
-    Its vectors are masked, hence uniform: the file needs no protection beyond mode 0600.
+    Masked vectors are uniform: the file needs no protection beyond mode 0600.
     """
 
     def __init__(self, memory_limit: int, directory: Path | None = None) -> None:
@@ -114,7 +114,6 @@ class SpoolingStore:
 
 JOURNAL = "server.journal"
 JOURNAL_BOUND = 2**16
-"""Bytes above which the journal is rewritten."""
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
@@ -126,9 +125,7 @@ async def run_server(
 ) -> kernel.Finished | kernel.Aborted:
     """Lead the run to its end; the latest model is always in ``settings.out``.
 
-    Args:
-        settings: settings of this process.
-        open_witness: called after all checks and the broker's connection: a refused process writes nothing.
+    ``open_witness`` is called after all checks and the connection: a refused process writes nothing.
 
     Raises:
         ConfigError: configuration, keys, test data or the server's own data are refused.
@@ -158,7 +155,7 @@ async def run_server(
 
     def evaluate(params: F32) -> sgd.Evaluation | None:
         limit_threads()
-        # Written every round, so that an aborted run keeps its model.
+        # An aborted run keeps its model.
         keep_model(settings.out / MODEL_FILE, module, params)
         return work.evaluator.evaluate(params)
 
@@ -181,7 +178,7 @@ async def run_server(
             except RunOverError as over:
                 if resumed is None:
                     raise
-                # An earlier server announced the end, and was killed before it recorded the outcome.
+                # An earlier server announced the end, and was killed before recording it.
                 open_witness(plan)
                 return (
                     kernel.Aborted(over.told.reason)
@@ -193,13 +190,13 @@ async def run_server(
             outbox = wire.Outbox(settings.run, identity, OsEntropy(), frame_limit)
             try:
                 if settings.resumes and resumed is None:
-                    # Before any other file of the run: a server that is killed while waiting can resume.
+                    # First file of the run: a server killed while waiting can resume.
                     checkpoint.keep(honest.first_checkpoint())
                 witness = open_witness(plan)
             except SecureflError as error:
                 if isinstance(error, ConfigError) and resumed is None:
                     checkpoint.remove()
-                # Parties may have joined already, and would wait for a server that cannot write.
+                # Parties that joined already would wait for a server that cannot write.
                 await _decline(settings, transport, outbox, *farewell(str(error)))
                 raise
             shell = Shell(
@@ -226,7 +223,7 @@ async def run_server(
 
 
 def _read_resumed(checkpoint: CheckpointFile, journal: FileJournal) -> Resumed | None:
-    """Return the state that an earlier server of the run left.
+    """Return the state of an earlier server of the run.
 
     Raises:
         ConfigError: the checkpoint is invalid, or the journal is there without it, or ahead of it.

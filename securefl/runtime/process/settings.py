@@ -18,21 +18,21 @@ class Options:
     """Options that runs, simulations and single processes share."""
 
     run: RunId = _NO_RUN
-    """Id of the run; a launcher makes one if it is empty."""
+    """A launcher makes one if it is empty."""
     seed: int = 0
     """Seed of public choices: initial model, split, behaviours."""
     insecure: bool = False
     """True if all secrets follow from ``seed``, for tests and replay."""
     device: str | None = None
-    """Device of training on this machine instead of ``training.device``."""
+    """Device that replaces ``training.device``."""
     out: Path | None = None
-    """Run directory; a launcher makes ``runs/<name>-<time>`` if None."""
+    """Run folder; a launcher makes ``runs/<name>-<time>`` if None."""
     site: str = ""
-    """Site of each party as ``module:name``, for a model that sites train."""
+    """Each party's site as ``module:name``, if sites train."""
     site_python: Path | None = None
-    """Interpreter of a separate process of each site; None for the party's process."""
+    """Interpreter of each site's separate process; None for the party's process."""
     site_memory: int = 0
-    """MB of addresses that such a process may use; 0 for any."""
+    """MB of addresses of such a process; 0 for any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class RecordOptions(Options):
     lab: bool = False
     """True if whole vectors and the ground truth are recorded."""
     keep_models: int | None = 0
-    """Number of latest rounds whose model the server keeps; None for all."""
+    """Latest rounds whose model the server keeps; None for all."""
     transcript_bytes: int | None = None
-    """Bound of the transcripts of each process; the oldest rounds are deleted. None for any."""
+    """Bound of each process's transcripts, kept by deleting the oldest rounds."""
 
     @property
     def insecure_seed(self) -> int | None:
-        """Seed of all secrets; None if the operating system provides them."""
+        """Seed of all secrets; None for the operating system's."""
         return self.seed if self.insecure else None
 
     def entropy(self) -> Entropy:
@@ -69,35 +69,34 @@ class ProcessSettings(RecordOptions):
     run: RunId
     name: PartyId
     identity: crypto.Identity | Path
-    """Private keys: the owner's file, or the keys themselves from a launcher, which are in no file."""
+    """Private keys; a launcher's are in no file."""
     roster_file: Path
     broker: transport.BrokerUrl | transport.Brokers
-    """Brokers of the run; the first that accepts this process is used, and another if it is lost."""
+    """The first that accepts this process is used, and another if it is lost."""
     broker_patience: float = 60.0
-    """Seconds without any broker, or other processes at it, after which this process gives up."""
+    """Seconds without any broker, or other processes at it, before giving up."""
     data_file: Path
-    """A party's samples, or the server's test set, as for ``--data``; empty if sites train."""
+    """A party's samples, or the test set; empty if sites train."""
     server_data_file: Path | None = None
-    """Server only, if its rule needs them: its own training samples, named alike."""
+    """Server's own training samples, if its rule needs them."""
     out: Path
-    """Directory for transcript, journal and results; the process writes only files with its name."""
+    """Folder in which the process writes only files with its name."""
     accounted: bool = False
     """True if the launcher on this machine has checked the privacy budget."""
     alone: bool = False
     """True if no other server can lead this run: the launcher owns the broker or the run id."""
     own_budget: float | None = None
-    """A party's own limit of epsilon for its data, earlier runs included; the scenario's applies as well."""
+    """Epsilon limit of a party's data, earlier runs included, besides the scenario's."""
     own_spent: float = 0.0
     """Epsilon of the budget that earlier runs have spent."""
     account: Path | None = None
-    """File of a party's releases over all runs; None for a key that ends with the run."""
+    """None for a key that ends with the run."""
     keep_heard: bool = False
-    """Party only: True if the last received model is kept in a file."""
+    """True if a party's last received model is kept in a file."""
     gpu_processes: int = 1
-    """Number of training processes that share this machine's GPU."""
+    """Training processes that share this machine's GPU."""
     coalition_dir: Path | None = None
-    """Directory in which attackers of one machine exchange updates; None without such a coalition. Honest
-    parties do not read it."""
+    """Folder in which attackers exchange updates; honest parties do not read it."""
     resumes: bool = False
     """True if another process of this name can resume; False if keys end with the process."""
     frame_limit: int | None = None

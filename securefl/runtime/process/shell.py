@@ -1,8 +1,7 @@
 """asyncio shell: frames in, machine step, effects out. All decisions are the machine's.
 
-One task reads the transport, one handles events (frames, deadlines, results of local work) one at a time, and
-publications run in order within a bounded window. Steps run in a worker thread, so that decrypting, opening
-sums or signing never delays the connection's keep-alive.
+Events (frames, deadlines, results of local work) are handled one at a time. Steps run in a worker thread, so
+that decrypting, opening sums or signing never delays the connection's keep-alive.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportC
 PhaseT = TypeVar("PhaseT")
 
 _BACKLOG = 256
-"""Frames that may wait for the machine; further ones stay with the transport, and so with the broker."""
+"""Frames that may wait for the machine; further ones stay with the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class _Stop:
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """Unexpected failure of a task of this shell: a bug, which must surface."""
+    """Unexpected failure of a task: a bug, which must surface."""
 
     error: BaseException
 
@@ -94,11 +93,11 @@ class Shell(Generic[PhaseT]):
         self._farewell = farewell
         self._awaited = awaited
         self._agreed = agreed
-        """Function of the phase: agreed seconds before any process is late."""
+        """Agreed seconds before any process is late."""
         self._end_within = broker_patience + END_SECONDS
         self._vigil = Vigil(self._clock())
         self._overdue = 0
-        """Frames to handle before a passed deadline: those present when it was noticed."""
+        """Frames, present when a passed deadline was noticed, to handle before it."""
         self._events: asyncio.Queue[ArrivedFrame | kernel.Event[messages.AnyMessage] | _Stop | _Broken] = (
             asyncio.Queue()
         )
@@ -110,9 +109,9 @@ class Shell(Generic[PhaseT]):
         self._connections = 1
         self._online = True
         self._links = 0
-        """Number of connection changes that the machine has not yet received."""
+        """Connection changes that the machine has not yet received."""
         self._unheard: list[tuple[PartyId, bool]] = []
-        """Reconnected processes, each with True if the broker kept its session."""
+        """Reconnected processes; True if the broker kept the session."""
         self._outcome: kernel.Finished | kernel.Aborted | None = None
 
     def pause(self, reason: str) -> None:
@@ -126,7 +125,7 @@ class Shell(Generic[PhaseT]):
             self._events.put_nowait(kernel.PauseAsked(self._clock(), reason))
 
     def stop(self, reason: str) -> None:
-        """Ask the machine's run to end early (from a signal handler)."""
+        """End the machine's run early (from a signal handler)."""
         self._stop(kernel.Aborted(reason))
 
     def _stop(self, end: kernel.Aborted) -> None:
@@ -136,7 +135,7 @@ class Shell(Generic[PhaseT]):
         self._events.put_nowait(_Stop(end))
 
     async def run(self) -> kernel.Finished | kernel.Aborted:
-        """Run to the end and return the outcome. The others are notified if possible.
+        """Run to the end, notify the others if possible, and return the outcome.
 
         Raises:
             RunAbortedError: journal, transcript or model cannot be written.
@@ -156,7 +155,7 @@ class Shell(Generic[PhaseT]):
             await self._see_off(phase, FAREWELL_SECONDS if stopped else self._end_within)
         except Exception as error:
             reason = str(error) if isinstance(error, SecureflError) else "internal error"
-            # No request to end: the flush may take as long as at the end of a run.
+            # Without a request to end, the flush may take long.
             await self._leave_early(reason, self._end_within)
             raise
         else:
@@ -179,8 +178,8 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                # A party's phase changes with the server's messages, or with its own work. The server waits
-                # for several parties: an answer of one must not hide the others.
+                # A party's phase changes with the server's messages, or with its own work. An answer of one
+                # party must not hide that the server waits for others.
                 step = type(phase) if self._me == SERVER else phase
                 self._vigil.begin(self._clock(), step, self._agreed(phase))
             await self._perform(faults)
@@ -240,8 +239,8 @@ class Shell(Generic[PhaseT]):
         """Return the next event.
 
         A passed deadline follows the frames that arrived before it and precedes later ones: a slow process
-        loses no input, and a flood of frames delays no deadline. Connection changes come first: deadlines may
-        pause with them.
+        loses no input, and a flood of frames delays no deadline. Connection changes come first, since
+        deadlines may pause with them.
         """
         while self._links or self._wake is None or self._wake > self._clock():
             due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)
@@ -250,7 +249,7 @@ class Shell(Generic[PhaseT]):
                 async with asyncio.timeout(until - self._clock()):
                     item = await self._events.get()
             except TimeoutError:
-                # A sender of an incomplete message that falls silent triggers no other sweep.
+                # Nothing else sweeps an incomplete message of a silent sender.
                 self._inbox.sweep(self._clock())
                 self._say_whom_we_wait_for(phase)
                 continue
@@ -288,7 +287,7 @@ class Shell(Generic[PhaseT]):
     def _step(
         self, phase: PhaseT, item: ArrivedFrame | kernel.Event[messages.AnyMessage]
     ) -> tuple[PhaseT, tuple[RunEffect | misbehaviour.Fault, ...]]:
-        """Verify and reassemble a frame, then step. Runs in a worker thread."""
+        """Verify and reassemble a frame, then step, in a worker thread."""
         now = self._clock()
         if isinstance(item, ArrivedFrame):
             try:
@@ -316,7 +315,7 @@ class Shell(Generic[PhaseT]):
         return after, self._seam(event, phase, effects)
 
     def _note_losses(self, event: kernel.Event[messages.AnyMessage]) -> None:
-        """Record processes that were disconnected: frames sent meanwhile may be lost."""
+        """Record reconnected processes, which may have lost frames."""
         match event:
             case kernel.Received(sender=sender, message=messages.Here(connection=connection, kept=kept)) if (
                 connection > 1
@@ -342,7 +341,7 @@ class Shell(Generic[PhaseT]):
         return delivery.event(now)
 
     async def _perform(self, effects: tuple[RunEffect | misbehaviour.Fault, ...]) -> None:
-        """Perform effects in order. A journal that cannot be written prevents all later ones."""
+        """Perform effects in order; a failed journal write prevents all later ones."""
         for effect in effects:
             now = self._clock()
             match effect:
@@ -382,7 +381,7 @@ class Shell(Generic[PhaseT]):
             self._journal.note(effect.round, effect.step)
 
     async def _unless_stopped(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Send; once asked to end, wait only briefly for a broker that does not acknowledge."""
+        """Send; once asked to end, wait only briefly for the broker's acknowledgement."""
         task, stopping = asyncio.ensure_future(sending), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)

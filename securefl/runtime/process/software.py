@@ -10,7 +10,7 @@ from securefl.protocol import messages
 
 
 def own_software() -> messages.Software:
-    """Return the versions of Python, numpy and securefl that this process runs."""
+    """Return this process's versions of Python, numpy and securefl."""
     return messages.Software(
         python=_printable(platform.python_version()),
         numpy=_printable(np.__version__),
@@ -19,5 +19,5 @@ def own_software() -> messages.Software:
 
 
 def _printable(version: str) -> str:
-    """Return a version in the message's alphabet: some builds add other characters."""
+    """Return a version in the message's alphabet; some builds add other characters."""
     return re.sub(r"[^0-9A-Za-z.+-]", "-", version)[:32] or "unknown"

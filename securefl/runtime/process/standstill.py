@@ -1,7 +1,4 @@
-"""Standstills of a process while a site's code holds the interpreter lock, and wait reminders.
-
-Reminders come after ten seconds of waiting, then at growing intervals.
-"""
+"""Standstills by site code that holds the interpreter lock, and wait reminders."""
 
 from __future__ import annotations
 
@@ -14,28 +11,25 @@ from contextlib import contextmanager
 from typing import Final
 
 NOTED_SECONDS: Final = 5.0
-"""Minimum standstill to report. An overloaded machine makes shorter ones."""
+"""An overloaded machine makes shorter standstills."""
 _EVERY: Final = 0.5
 
 
 class StandstillWatch:
-    """Monitor of standstills of the running loop, caused by code that holds the interpreter lock.
+    """Monitor of standstills of the running loop during trainings.
 
-    Standstills outside of trainings have another cause and are not reported.
-
-    Args:
-        report: called with the round of the training and the seconds of the standstill.
+    ``report`` receives the training's round and the seconds. Other standstills have another cause.
     """
 
     def __init__(self, report: Callable[[int, float], None]) -> None:
         self._report = report
         self._round = -1
         self._ended = -math.inf
-        """End of the last training, by the loop's clock; infinite during one."""
+        """End of the last training, infinite during one."""
 
     @contextmanager
     def training(self, round_: int) -> Iterator[None]:
-        """Mark the time of a training; from the loop's thread."""
+        """Mark the time of a training, in the loop's thread."""
         self._round, self._ended = round_, math.inf
         try:
             yield
@@ -49,17 +43,17 @@ class StandstillWatch:
             before = now()
             await asyncio.sleep(_EVERY)
             stood = now() - before - _EVERY
-            # The training may have ended in the loop step that woke this task.
+            # The loop step that woke this task may have ended the training.
             if stood >= NOTED_SECONDS and self._ended >= before:
                 self._report(self._round, stood)
 
 
 class LockProbe:
-    """Longest time for which no other thread of this process could run, as a context manager."""
+    """Context manager: longest time for which no other thread could run."""
 
     def __init__(self) -> None:
         self.longest = 0.0
-        """Longest such time, in seconds."""
+        """In seconds."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -84,10 +78,9 @@ LONGEST_SECONDS: Final = 300.0
 
 
 class Vigil:
-    """Schedule of reminders while a process waits.
+    """Schedule of reminders while a process waits: after 10 s, then at growing intervals.
 
-    Args:
-        now: time on the monotonic clock, in seconds, as everywhere here.
+    Times are in seconds on the monotonic clock.
     """
 
     def __init__(self, now: float) -> None:
@@ -98,12 +91,9 @@ class Vigil:
         self.due = now + FIRST_SECONDS
 
     def begin(self, now: float, step: object, agreed: float = 0.0) -> None:
-        """Restart the wait if the step is another one.
+        """Restart the wait if ``step`` is another object.
 
-        Args:
-            now: as for the class.
-            step: compared by identity.
-            agreed: seconds that the step lasts by agreement, which delay the first reminder.
+        The first reminder comes ``agreed`` seconds later.
         """
         if step is not self._step or agreed != self._agreed:
             self._step, self._agreed = step, agreed

@@ -1,4 +1,4 @@
-"""Thread for code that may fail in any way, or never end: training, choice of a task group."""
+"""Thread for code that may fail in any way, or never end."""
 
 import asyncio
 import threading
@@ -15,8 +15,7 @@ ResultT = TypeVar("ResultT")
 class Failure:
     """Exception of any class that the code raised.
 
-    A value, since exceptions such as ``StopIteration`` and ``CancelledError`` have other meanings for futures
-    and event loops, and others end them.
+    A value, since futures and event loops treat ``StopIteration``, ``CancelledError`` and others specially.
     """
 
     error: BaseException
@@ -25,8 +24,8 @@ class Failure:
 class WorkThread:
     """Daemon thread that runs calls in order.
 
-    The interpreter does not wait for it (:func:`any_is_busy`). It starts at once, so that no later call makes
-    the process larger.
+    The interpreter does not wait for it (:func:`any_is_busy`). It starts at once: no later call makes the
+    process larger.
     """
 
     def __init__(self, name: str) -> None:
@@ -36,7 +35,7 @@ class WorkThread:
     async def run(self, call: Callable[[], ResultT]) -> ResultT | Failure:
         """Return the result of ``call``, or its failure.
 
-        Cancelling the caller does not stop the call; its result is dropped.
+        Cancelling the caller does not stop the call.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[ResultT | Failure] = loop.create_future()
@@ -49,7 +48,7 @@ class WorkThread:
             _BUSY.add(call)
             result = outcome_of(call.function)
             _BUSY.discard(call)
-            # The loop may have ended: then nothing waits for the result.
+            # The loop may have ended.
             with suppress(RuntimeError):
                 call.loop.call_soon_threadsafe(call.finish, result)
 
@@ -65,8 +64,8 @@ def outcome_of(function: Callable[[], ResultT]) -> ResultT | Failure:
 def any_is_busy() -> bool:
     """Return True if code still runs in a work thread of this process.
 
-    The interpreter's shutdown would end such a thread inside a library call, which aborts the process: leave
-    by ``os._exit`` then.
+    Then leave by ``os._exit``: the interpreter's shutdown would end it inside a library call, which aborts
+    the process.
     """
     return bool(_BUSY)
 
