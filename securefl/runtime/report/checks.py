@@ -1,4 +1,4 @@
-"""Reports on the checks of opened sums: exclusions and power, by number of parties without noise."""
+"""Reports on the checks of opened sums: exclusions and power."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +24,11 @@ class RunVerdict:
     needed: float
     """Decimal digits of evidence that name a suspect."""
     alpha: float
-    """Maximum probability that a party that follows the protocol (in fixed clusters: with its cluster mates)
-    is ever named, if the bound on the number of Byzantine parties holds."""
+    """Maximum probability that an honest party (in fixed clusters: with honest mates) is ever named, if at
+    most ``byzantine`` parties are Byzantine.
+    """
     byzantine: int | None
-    """Bound on Byzantine parties; None if no evidence depends on it."""
+    """None if no evidence depends on it."""
 
     @property
     def named(self) -> tuple[Suspect, ...]:
@@ -56,7 +57,7 @@ class RunVerdict:
 
 
 def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
-    """Return the verdict on the evidence of these rounds; None if no evidence is collected."""
+    """Return the verdict on the evidence of these rounds; None if none is collected."""
     kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return None
@@ -79,18 +80,18 @@ class Tally:
     failed: int
     power: float | None
     """Probability that the noise floor excludes such a sum if its signals cancel; None with the published
-    pair, and if all parties add their noise."""
+    pair, and if all parties add noise.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Results of the checks over a whole run, compared with the scenario's behaviours."""
+    """Results of the checks over a run, compared with the scenario's behaviours."""
 
     tallies: tuple[Tally, ...]
     false_alarms: int
     """Excluded sums of parties that all keep to bounds and noise."""
     verdict: RunVerdict | None = None
-    """Verdict over rounds; None if no evidence is collected."""
 
     @property
     def sums(self) -> int:
@@ -99,7 +100,7 @@ class Checked:
 
     @property
     def failed(self) -> int:
-        """Number of sums that the checks excluded."""
+        """Number of excluded sums."""
         return sum(one.failed for one in self.tallies)
 
     @property
@@ -164,7 +165,7 @@ class CheckWatch:
 def on_power(
     scenario: Scenario, limits: feasibility.DerivedLimits, mechanism: privacy.Mechanism
 ) -> Iterator[header.Sentence]:
-    """Yield the power of the noise floor for the largest and the smallest sum that may be opened."""
+    """Yield the power of the noise floor for the largest and the smallest sum that may open."""
     if scenario.checks.kind != "corrected":
         return
     plan, dim = agreed_terms(scenario, mechanism), mechanism.rounding.dim

@@ -10,7 +10,7 @@ from securefl.runtime.report import records
 from securefl.runtime.report.weighing import weighing
 
 _MAX_REFUSALS = 1000
-"""Distinct rejections kept per round, so that one peer cannot fill memory or disk."""
+"""Distinct rejections per round: one peer cannot fill memory or disk."""
 
 _FURTHER = records.RefusedMessage("-", "-", "further refusals")
 
@@ -26,11 +26,11 @@ class RoundDraft:
 
     @property
     def sums(self) -> list[SumSeen]:
-        """Opened sums of the round."""
+        """Opened sums."""
         return self.notes.sums
 
     def take(self, now: float, report: AnyReport) -> None:
-        """Add a report to the notes and the tally of the round."""
+        """Add a report to the notes and the tally."""
         self.notes.now = now
         report.note(self.notes)
         self.notes.tally.update(report.row_numbers())
@@ -42,7 +42,7 @@ class RoundDraft:
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the round's step left the model as it was."""
+        """True if the round's step left the model unchanged."""
         return self.notes.norm == 0
 
     def refuse(self, refusal: records.RefusedMessage) -> None:
@@ -57,11 +57,11 @@ class RoundDraft:
         expected: frozenset[PartyId],
         spent: Mapping[PartyId, float | None] | None = None,
     ) -> records.RoundRecord:
-        """Return the record of the round.
+        """Return the record of the round, which ends at ``now`` seconds on the server's clock.
 
         Args:
-            now: seconds on the server's clock.
-            done: the end of the round.
+            now: the end.
+            done: the round's last report.
             expected: the parties that should have taken part.
             spent: epsilon of each party up to this round; None without privacy.
         """

@@ -3,7 +3,7 @@
 ``evidence/<digest>.charge``, beside the transcripts. It may hold all secrets that opened a cluster's sum, so
 only its owner can read it: sharing it reveals the sum.
 
-The module also converts reports to transcript entries. It accepts only the dataclasses of
+The module also converts reports to transcript entries, only classes of
 :mod:`securefl.protocol.round.shared.reports`, which hold no secrets by construction.
 """
 
@@ -34,7 +34,7 @@ def keep_evidence(out: Path, charge: bytes) -> Path:
     """Write an encoded charge to its own file, atomically and for the owner only; return the file.
 
     Raises:
-        RunAbortedError: it cannot be written.
+        RunAbortedError: the write failed.
     """
     path = out / EVIDENCE / (crypto.digest("charge", charge).hex()[:32] + _SUFFIX)
     try:
@@ -81,9 +81,8 @@ def entry_of(
 ) -> tuple[str, dict[str, transcript.JsonValue]]:
     """Return kind and fields for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
-    Bytes become hex digits, tuples lists, vectors :func:`vector_record`; numbers that are not finite become
-    null. The kind is the class's name: ``RoundDone`` is ``round_done``. ``length`` is that of an update,
-    which metric words may follow in sums; None if unknown.
+    Bytes become hex digits, tuples lists, vectors :func:`vector_record`, numbers that are not finite null.
+    ``length`` is that of an update, which metric words may follow in sums.
 
     Raises:
         UsageError: not one of the reports.
@@ -98,7 +97,7 @@ def entry_of(
 
 
 def brief_entry_of(report: AnyReport) -> tuple[str, dict[str, transcript.JsonValue]]:
-    """Return kind and fields with vectors by digest and length only, for a progress stream.
+    """Return kind and fields, vectors by digest and length only, for a progress stream.
 
     Raises:
         UsageError: not one of the reports.

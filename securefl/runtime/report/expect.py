@@ -36,7 +36,7 @@ class Judgement:
     measured: float | None
     ok: bool
     deviation: float = 0.0
-    """Standard deviation of the measurement by noise, which the judgement ignores; 0 without noise."""
+    """Standard deviation of the measurement by noise, which the judgement ignores."""
 
     @property
     def claim(self) -> str:

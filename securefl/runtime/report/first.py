@@ -16,7 +16,7 @@ FIRST_MODEL = "first.safetensors"
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions of the software that makes a first model from scenario and seed, by name."""
+    """Return the versions, by name, of the software that makes a first model from scenario and seed."""
     try:
         torch = version("torch")
     except PackageNotFoundError:
@@ -25,7 +25,7 @@ def versions() -> Mapping[str, str]:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex; empty if it cannot be read."""
+    """Return the SHA-256 of a file, in hex; empty if unreadable."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -47,9 +47,9 @@ def check_first_model(directory: Path, scenario: Scenario) -> None:
 
 
 def keep_first_model(directory: Path, scenario: Scenario) -> None:
-    """Copy the file of the first model into a run directory, if the scenario names one.
+    """Copy the file of the first model into a run folder, for audits on other machines.
 
-    Audits on other machines need it. An unreadable file is skipped: every process of the run refuses it.
+    An unreadable file is skipped: every process of the run refuses it.
 
     Raises:
         RunAbortedError: the write failed.

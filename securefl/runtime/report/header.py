@@ -38,8 +38,8 @@ def on_start(
 ) -> Iterator[header.Sentence]:
     """Yield the sentences on a run's start.
 
-    ``seeded`` is True if all secrets derive from ``seed``, or all randomness of a simulation. ``keys``
-    describes the source of keys, short and in full.
+    ``seeded``: all secrets, or all randomness of a simulation, derive from ``seed``. ``keys`` describes the
+    source of keys, short and in full.
     """
     if lab:
         yield header.server("LAB: UPDATES ARE RECORDED", "anybody who reads the files sees each update")
@@ -71,8 +71,7 @@ def header_of(
 ) -> header.RunHeader:
     """Return the header of a run.
 
-    ``seeded`` is True if privacy noise follows from the seed: then no guarantee holds. ``done`` is the number
-    of rounds that ended before a resume.
+    If privacy noise is ``seeded`` no guarantee holds. ``done`` rounds ended before a resume.
 
     Raises:
         ConfigError: the scenario is infeasible, no tried draw allows all reclusterings, or dp_accounting is

@@ -1,8 +1,8 @@
-"""Messages that processes of a verified run keep beside their transcripts, for later verification (ADR 0044).
+"""Messages that processes of a verified run keep beside their transcripts (ADR 0044).
 
-Transcripts have only digests. Checking signatures needs signed frames: announcements, nonces, freezes,
-certificates and attests, and the roster. They are files of ``transcripts/frames`` named after their SHA-256,
-so that a broadcast is stored once. The lab also keeps models and proofs.
+Transcripts have only digests; checking signatures needs signed frames and the roster. They are files of
+``transcripts/frames`` named after their SHA-256, so that a broadcast is stored once. The lab also keeps
+models and proofs.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.St
 
 
 class FrameKeeper:
-    """Store of received messages, by content; of models and proofs in the lab only."""
+    """Store of received messages, by content."""
 
     def __init__(self, folder: Path, *, lab: bool) -> None:
         self._folder = folder / FRAMES
@@ -54,12 +54,10 @@ class FrameKeeper:
         return fields
 
     def forget(self, transcript: Path) -> None:
-        """Delete messages that no transcript of the folder refers to, after its oldest rounds were deleted.
+        """Delete messages without a reference, after this process's oldest rounds were deleted.
 
         Nothing is deleted if other processes write to the folder: their entries may follow later.
-
-        Args:
-            transcript: transcript of this process, flushed to the operating system.
+        ``transcript`` must be flushed to the operating system.
 
         Raises:
             RunAbortedError: the disk is missing.

@@ -1,4 +1,4 @@
-"""Live display of a run on a terminal, redrawn from an immutable state with each report."""
+"""Live display of a run on a terminal, redrawn from an immutable state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ STEPS: Final = {
 }
 
 OPTIONAL: Final = frozenset({"certify", "consult"})
-"""Steps that only some runs have."""
 
 _EVENTS: Final = 8
 
@@ -55,8 +54,7 @@ class DisplayState(RunPicture):
     def left(self, in_round: float) -> float | None:
         """Return the seconds until the last planned round ends, at the pace so far; None if unknown.
 
-        Args:
-            in_round: seconds since the latest round began.
+        The latest round began ``in_round`` seconds ago.
         """
         if self.began is None or self.done == self.before:
             return None
@@ -98,7 +96,7 @@ class LiveProgress:
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
     def start(self, header: RunHeader) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Print the header and begin."""
         for index, line in enumerate(header.explanation if self._explain else header.lines):
             warns = line.split(": ", 1)[-1].lstrip()[:2].isupper()
             style = "bold red" if warns else "bold" if index == 0 else "dim"
@@ -108,21 +106,21 @@ class LiveProgress:
         self._live.start()
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Update the display by a report."""
         self._seen = time.monotonic()
         self._scene = self._scene.after(now, report)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Update the display by a rejection, unless the message was only late."""
         if strip_late_prefix(reason) is None:
             self._scene = self._scene.refusing(vantage, culprit, reason)
 
     def note(self, text: str) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Add an event."""
         self._scene = self._scene.noting(printable(text))
 
     def finish(self) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Restore the terminal."""
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -148,10 +146,10 @@ def draw(
     ascii_only: bool = False,
     by: str = "rule",
 ) -> RenderableType:
-    """Return the panel for a state.
+    """Return the panel for a state, at most 100 columns wide.
 
-    ``elapsed`` and ``in_round`` are seconds since the start of run and round. At most 100 columns of
-    ``width`` are used. ``by`` names the filter that excludes sums, besides the checks.
+    ``elapsed`` and ``in_round`` are seconds since the start of run and round. ``by`` names the filter that
+    excludes sums, besides the checks.
     """
     body = Table.grid(padding=(0, 2))
     body.add_column(style="dim", no_wrap=True, min_width=9)

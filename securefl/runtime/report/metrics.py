@@ -42,8 +42,8 @@ class RunMetrics:
         dishonest: vantage points with behaviours; their rejections are listed but not counted.
         earlier: earlier rounds of a resumed simulation or server.
         parties: names on the roster; a launcher's names when None.
-        reread: returns the records of all written rows (``RunDirectory.each_record``); then no ended round
-            stays in memory.
+        reread: returns the records of all written rows (``RunDirectory.each_record``), so that none stays in
+            memory.
     """
 
     def __init__(
@@ -62,10 +62,9 @@ class RunMetrics:
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
         self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
-        """Counts of values outside the ranges of columns, by column; empty if unknown."""
+        """Counts of values outside the ranges of columns; empty if unknown."""
         self.stopping: RoundRecord | None = None
-        """First round in which every training failed, or an honest update was cut; None if there was none, or
-        if unknown."""
+        """First round in which every training failed, or an honest update was cut, if known."""
         self._scenario = scenario
         self._dishonest = frozenset(dishonest)
         sampled = scenario.participation.count is not None or scenario.participation.fraction is not None
@@ -89,7 +88,7 @@ class RunMetrics:
             self._before = max(self._before, record.round)
             self.claims.update(record.claims)
         self.missing: tuple[PartyId, ...] = ()
-        """Parties that were absent at the start of the run."""
+        """Parties absent at the start."""
 
     def account_for(self, accounts: privacy.Accounts) -> None:
         """Start accounting for privacy, before the first report; earlier rounds are counted."""
@@ -107,7 +106,7 @@ class RunMetrics:
         self._beyond = beyond
 
     def know_columns(self, columns: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        """Count values outside the ranges of columns, which ``columns`` returns; otherwise they are unknown.
+        """Count values outside the ranges of columns, which ``columns`` returns; otherwise unknown.
 
         Keys by column are ``below``, ``above``, ``infinite`` and ``missing``.
         """
@@ -123,11 +122,11 @@ class RunMetrics:
             self._watch = checks.CheckWatch(plan, cast)
 
     def check_results(self) -> checks.Checked | None:
-        """Return the results of the checks; None without checks."""
+        """Return the results of the checks, if any."""
         return None if self._watch is None else self._watch.check_results(self.records)
 
     def account(self) -> privacy.Account | None:
-        """Return the account of privacy spent; None without privacy."""
+        """Return the account of privacy spent, if any."""
         return None if self._accounts is None else self._accounts.total()
 
     @property
@@ -206,7 +205,7 @@ class RunMetrics:
         self._open(0.0).refuse(RefusedMessage(vantage, culprit, reason))
 
     def on_traffic(self, party: str, direction: Direction, frames: int, size: int) -> None:
-        """Record ``frames`` MQTT messages of ``size`` bytes in total from (up) or to (down) a party."""
+        """Record MQTT messages of ``size`` bytes in total from (up) or to (down) a party."""
         self._open(0.0).carry(party, direction, frames, size)
 
     def on_end(self, end: RunEnd) -> None:
@@ -225,7 +224,7 @@ class RunMetrics:
         self._reread = None
 
     def refusals(self) -> dict[RefusedMessage, int]:
-        """Return all rejections of the run, an unfinished round's included, most frequent first."""
+        """Return all rejections, an unfinished round's included, most frequent first."""
         total: Counter[RefusedMessage] = Counter()
         for record in self.records:
             total.update(record.refusals)
@@ -234,7 +233,7 @@ class RunMetrics:
         return dict(total.most_common())
 
     def traffic(self) -> dict[str, dict[Direction, Volume]]:
-        """Return the traffic per party of the whole run."""
+        """Return the run's traffic per party."""
         total: dict[str, dict[Direction, Volume]] = {}
         rounds = [record.traffic for record in self.records]
         for traffic in [*rounds, self._draft.traffic] if self._draft is not None else rounds:

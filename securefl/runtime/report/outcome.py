@@ -22,40 +22,27 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(RunEnd):
-    """Measured metrics, as docs/fields.md defines them."""
+    """Measured metrics, as docs/fields.md defines them; None if there is nothing to measure."""
 
     accuracy: float | None
-    """Test accuracy of the final model, 0 to 1; None if no model was tested."""
     rounds: int
-    """Rounds that ended with a new model."""
     survivors: int | None
-    """Minimum number of parties counted in these rounds; None if there was none."""
     clusters_lost: int
-    """Planned sums that were not opened, over all rounds and reclusterings."""
     opened_sums: int
     refusals: int
-    """Messages that honest parties or the server rejected."""
     epsilon: float | None = None
-    """Privacy spent; None without differential privacy."""
     checks_failed: int | None = None
-    """Opened sums that the checks excluded; None without checks."""
     skippers_failed: float | None = None
-    """Share of the opened sums with a party without noise that the checks excluded, 0 to 1."""
+    """Excluded share of the opened sums with a party without noise, 0 to 1."""
     false_alarms: int | None = None
-    """Excluded sums of parties that all keep to bounds and noise."""
     backdoor_success: float | None = None
-    """Share of patched test samples that get the backdoor's class from the final model, 0 to 1; None without
-    a backdoor."""
     updates_refused: int = 0
-    """Exclusions of a party whose update failed validation."""
     dishonest_counted: int = 0
-    """Times that a party with a behaviour was counted in a round, active or not."""
     verified_rounds: int | None = None
-    """Rounds whose step verifiers confirmed; None without verifiers."""
     fruitless: int = 0
     """Last rounds without a model: no sum was usable, or verifiers refused the step."""
     failures: int | None = None
-    """Failed trainings, over all rounds and counted parties; None if unknown to this process."""
+    """Failed trainings of counted parties; None if unknown to this process."""
     beyond: int | None = None
     """Honest updates with coordinates beyond ``encoding.range``; None if unknown to this process."""
     unchanged: int = 0

@@ -351,8 +351,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
 def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     """Return all records of a short run; of a long one the first, the last and eventful ones.
 
-    Among too many, rounds with lost sums and rounds unlike the one before take precedence over repeated
-    events.
+    Among too many, lost sums and changes take precedence over repeated events.
     """
     if len(records) <= _MAX_ROUNDS:
         return list(records)

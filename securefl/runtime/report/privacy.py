@@ -50,7 +50,7 @@ class Account:
     """Privacy account of one run: epsilon spent by the parties, and its assumptions."""
 
     guarantee: Guarantee | None
-    """Guarantee of the honest party that released most often; None without a guarantee."""
+    """Guarantee of the honest party that released most often."""
     text: str
     kind: str
     releases: Mapping[PartyId, int]
@@ -90,7 +90,7 @@ class Accounts:
     Args:
         plan: plan of a run with privacy.
         mechanism: mechanism of its releases.
-        void: reason why nothing is guaranteed (:func:`why_none`); then nothing is computed.
+        void: reason why nothing is guaranteed (:func:`why_none`) or computed.
         without: parties whose guarantee does not hold (:func:`forgoing`).
 
     Raises:
@@ -108,11 +108,11 @@ class Accounts:
         self._releases: Releases = NO_RELEASES
 
     def count(self, participants: Collection[PartyId]) -> None:
-        """Count one more round with these participants."""
+        """Count one more round."""
         self._releases = add_round(self._plan, self._releases, participants)
 
     def epsilons(self) -> Mapping[PartyId, float | None]:
-        """Return an upper bound of each party's epsilon so far; None for a party without a guarantee."""
+        """Return an upper bound of each party's epsilon so far; None without a guarantee."""
         spending = self._spending
         return {
             party: None

@@ -16,7 +16,7 @@ from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import printable
 
 _MAX_REFUSALS: Final = 50
-"""Rejections that the plain log shows; metrics.jsonl has all."""
+"""Rejections that the plain log shows."""
 
 
 class Progress(Protocol):
@@ -44,16 +44,14 @@ class Progress(Protocol):
 
 
 class PlainProgress:
-    """Plain progress, flushed lines per round and per event, for logs and pipes."""
+    """Plain progress for logs and pipes: flushed lines per round and per event."""
 
     def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "", explain: bool = False) -> None:
-        """Set up the output.
+        """Set up the output to ``stream``.
 
-        Args:
-            stream: receives the lines.
-            by: name of the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`).
-            name: prefix of lines: the process, if several may write to one log.
-            explain: show the explanation instead of the header.
+        ``by`` names the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`). ``name`` is a
+        prefix of lines: the process, if several may write to one log. ``explain`` shows the explanation
+        instead of the header.
         """
         self._stream, self._by, self._name, self._explain = stream, by, name, explain
         self._since = 0.0
@@ -82,7 +80,7 @@ class PlainProgress:
             self._tell(text)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`Progress`. Late messages of one cause are collected until the next line."""
+        """See :class:`Progress`; late messages of one cause are collected until the next line."""
         late = strip_late_prefix(reason)
         if late is not None:
             self._late.setdefault((vantage, late), Counter())[culprit] += 1
@@ -169,8 +167,7 @@ def progress_for(
 ) -> Progress:
     """Return JSON lines on request, a live display on a terminal, plain lines otherwise.
 
-    ``by`` names the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`), ``name`` is a
-    prefix of plain lines. ``explain`` shows the explanation instead of the header; JSON lines have both.
+    Further arguments are as in :class:`PlainProgress`; JSON lines have header and explanation.
     """
     if as_json:
         return JsonProgress(console.file)

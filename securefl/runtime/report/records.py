@@ -15,7 +15,7 @@ from securefl.runtime.report.weighing import Weighing
 from securefl.scenario import Scenario
 
 Direction = Literal["up", "down"]
-"""Direction from the party to the broker, or back."""
+"""From the party to the broker, or back."""
 
 
 WITHHELD: Final = "withheld its nonce"
@@ -23,7 +23,7 @@ NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
 OVERSIZED: Final = "its update was refused as too long"
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
-"""Reasons for exclusions of parties that did not participate."""
+"""Reasons of parties that did not participate."""
 
 
 class Volume(NamedTuple):
@@ -46,14 +46,14 @@ class RefusedMessage(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Party in no opened sum of a round, with the reason as far as the server knows."""
+    """Party in no opened sum of a round; the reason is as far as the server knows."""
 
     party: PartyId
     reason: str
 
 
 def heard_in(sums: Sequence[SumSeen]) -> int:
-    """Return the number of parties whose updates are in any of a round's sums, which must all be given.
+    """Return the number of parties whose updates are in any of all of a round's sums.
 
     With hidden groups, a party is in the sum of one group at most, and the counts of the slots add up.
     """
@@ -75,11 +75,11 @@ class RoundRecord:
     accuracy: float | None
     """Accuracy on the test set, 0 to 1; None if the server has none."""
     loss: float | None
-    """Mean cross-entropy in nats; may be infinite for a destroyed model. None without a test set."""
+    """Mean cross-entropy in nats; infinite for a destroyed model."""
     backdoor_success: float | None = None
-    """Share of patched test samples that get the backdoor's class, 0 to 1; None without a backdoor."""
+    """Share of patched test samples that get the backdoor's class, 0 to 1."""
     update_norm: float | None
-    """L2 norm of the aggregated update; None if no sum was usable and the model stayed."""
+    """L2 norm of the aggregated update; None if no sum was usable."""
     participants: tuple[PartyId, ...]
     counted: tuple[PartyId, ...]
     """Parties in at least one opened sum."""
@@ -102,8 +102,7 @@ class RoundRecord:
     refusals: Mapping[RefusedMessage, int]
     """Count of each rejection since the previous round ended."""
     epsilon: Mapping[PartyId, float | None] | None = None
-    """Upper bound of each party's epsilon up to this round; None for a party without a guarantee, and as a
-    whole without privacy."""
+    """Upper bound of each party's epsilon up to this round; None without a guarantee."""
     suspects: tuple[Suspect, ...] = ()
     """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
@@ -117,8 +116,9 @@ class RoundRecord:
     weighing: Weighing | None = None
     """Weights of declared counts; None if all weights are equal."""
     failures: Mapping[PartyId, str] | None = None
-    """Reasons of failed trainings, by counted party; None if unknown to this process. Rows have the names
-    only: reasons are in the parties' own logs."""
+    """Reasons of failed trainings, by counted party; None if unknown to this process. Rows have names
+    only.
+    """
     beyond_range: Mapping[PartyId, int] | None = None
     """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class RoundRecord:
 
     @property
     def drawn(self) -> bool:
-        """True if clusters were drawn, so that updates of the participants count as released."""
+        """True if clusters were drawn: updates of the participants count as released."""
         return bool(self.counted or self.lost)
 
     @classmethod
@@ -330,7 +330,7 @@ def finite(value: float | None) -> float | None:
 
 
 def without_infinities(value: transcript.JsonValue) -> transcript.JsonValue:
-    """Return the value with None for every number that JSON has none for."""
+    """Return the value with None for every number that is not finite."""
     match value:
         case float():
             return finite(value)

@@ -1,7 +1,7 @@
-"""Run directory: files of one run, and their paths.
+"""Run folder: files of one run, and their paths.
 
-Files are written atomically, or grow by whole lines. A later run never overwrites them. ``lab/`` exists on
-request only, ``transcripts/<vantage>.jsonl`` in runs only.
+Files are written atomically, or grow by whole lines; a later run never overwrites them. ``lab/`` exists on
+request only, ``transcripts/<vantage>.jsonl`` in runs only. RunAbortedError: a write failed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCENARIO: Final = "scenario.toml"
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Files of one run. Made by :meth:`create` or :meth:`open`."""
+    """Files of one run."""
 
     path: Path
 
@@ -46,7 +46,7 @@ class RunDirectory:
     def create(
         cls, out: Path | None, name: str, *, root: Path = RUNS, now: datetime | None = None
     ) -> RunDirectory:
-        """Create the directory of a new run.
+        """Create the folder of a new run.
 
         It is ``out``, or ``<root>/<name>-<UTC time>`` with a number if needed. A given ``out`` then holds an
         empty ``scenario.toml``, which marks it as taken.
@@ -73,7 +73,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Return the directory of an earlier run, for reading.
+        """Return the folder of an earlier run, for reading.
 
         Raises:
             ConfigError: there is none, or it holds no run.
@@ -123,7 +123,7 @@ class RunDirectory:
 
     @property
     def statistics_file(self) -> Path:
-        """Statistics of the sites' columns, if the run computes them."""
+        """Statistics of the sites' columns, if computed."""
         return self.path / "statistics.json"
 
     def models(self, count: int) -> dict[str, str]:
@@ -152,7 +152,7 @@ class RunDirectory:
 
     @property
     def lab(self) -> Path:
-        """Whole vectors, if the run records them."""
+        """Whole vectors, if recorded."""
         return self.path / "lab"
 
     @property
@@ -170,11 +170,7 @@ class RunDirectory:
         return names_in(self.transcript_folder)
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a file atomically and durably.
-
-        Raises:
-            RunAbortedError: the disk is full or missing; an earlier file of this name is unchanged.
-        """
+        """Write a file atomically and durably; after a failure an earlier file is unchanged."""
         path = self.path / name
         with writing(path):
             files.write_whole(path, text.encode(), durable=True)
@@ -184,17 +180,12 @@ class RunDirectory:
         """Write an indented JSON value; numbers that are not finite become null.
 
         Raises:
-            RunAbortedError: the write failed.
             UsageError: the value is not JSON.
         """
         return self.write_text(name, _dumps(value, indent=2) + "\n")
 
     def write_scenario(self, scenario: Scenario) -> Path:
-        """Write the resolved scenario.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Write the resolved scenario."""
         return self.write_text(_SCENARIO, to_toml(scenario))
 
     def check_free(self, scenario: Scenario, *, resumes: bool = False) -> None:
@@ -227,19 +218,11 @@ class RunDirectory:
             )
 
     def keep_first_model(self, scenario: Scenario) -> None:
-        """Copy the file of the first model, if the scenario names one and there is no copy.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Copy the file of the first model, if the scenario names one and there is no copy."""
         keep_first_model(self.path, scenario)
 
     def keep_scenario(self, scenario: Scenario) -> None:
-        """Write the resolved scenario, unless :meth:`check_free` found it: a user's own file stays.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Write the resolved scenario, unless :meth:`check_free` found it: a user's own file stays."""
         if not self.scenario_file.exists():
             self.write_scenario(scenario)
 
@@ -248,7 +231,6 @@ class RunDirectory:
 
         Raises:
             ConfigError: it exists already, and there are no earlier records.
-            RunAbortedError: the write failed.
         """
         if not earlier:
             return MetricsFile(self.metrics_file)
@@ -260,7 +242,6 @@ class RunDirectory:
 
         Raises:
             ConfigError: it does not exist, or cannot be written to.
-            RunAbortedError: the write failed.
         """
         try:
             with self.metrics_file.open("r+b") as file:
@@ -351,27 +332,22 @@ class RunDirectory:
 
 
 class MetricsFile:
-    """Writer of ``metrics.jsonl``; each row is passed to the operating system at once."""
+    """Writer of ``metrics.jsonl``."""
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         self._lines = LineFile(path, append=append)
 
     def append(self, row: Mapping[str, JsonValue]) -> None:
-        """Write one row.
+        """Write one row to the operating system; after a failure earlier rows stay readable.
 
         Raises:
-            RunAbortedError: the disk is full or missing; earlier rows stay readable.
             UsageError: a value is not JSON.
         """
         self._lines.write(_dumps(row).encode("ascii"))
         self._lines.flush()
 
     def close(self) -> None:
-        """Wait for the disk and close.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Wait for the disk and close."""
         self._lines.close()
 
 

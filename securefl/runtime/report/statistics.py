@@ -38,7 +38,7 @@ def statistics_text(statistics: metrics.Statistics) -> str:
 
 
 def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a line for each column with values outside its range, by the counts of a simulation."""
+    """Return a line for each column with values outside its range, by a simulation's counts."""
     return [
         f"{name}: {one['below'] + one['above']:,} values outside the range counted as its ends"
         f" ({one['below']:,} below, {one['above']:,} above, {one['infinite']:,} of them infinite)"

@@ -32,11 +32,11 @@ _MAX_PARTIES: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """Sums of a run, as the server sees them, without help by colluding parties."""
+    """Sums of a run, as the server sees them without colluding parties."""
 
     opened: int
     by_size: Mapping[int, int]
-    """Number of opened sums by number of updates in them, smallest first."""
+    """Opened sums by number of updates in them, smallest first."""
     exposed: tuple[tuple[int, str], ...]
     """(round, party) of updates that are a sum of their own, or follow from the sums of their round."""
     searched: bool
@@ -46,17 +46,15 @@ class ServerView:
 
     @property
     def smallest(self) -> int | None:
-        """Number of parties in the smallest opened sum; None if there is none."""
+        """Parties in the smallest opened sum; None if there is none."""
         return min(self.by_size, default=None)
 
 
 def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> ServerView:
     """Return the leakage of the opened sums of these rounds.
 
-    Args:
-        records: records of the rounds.
-        new_work: True if each reclustering sums other updates: leakage about their common part is not
-            searched.
+    With ``new_work`` each reclustering sums other updates, and leakage about their common part is not
+    searched.
     """
     sizes = Counter(seen.size for record in records for seen in record.sums)
     exposed: list[tuple[int, str]] = []
@@ -74,7 +72,7 @@ def server_view(records: Sequence[RoundRecord], *, new_work: bool = False) -> Se
 def determined_parties(sums: Sequence[Collection[str]]) -> set[str] | None:
     """Return the parties whose value is a linear combination of these sums; None if too many to search.
 
-    Exact, by the ledger modulo a random prime: wrong with a probability below 10^-9.
+    By the ledger modulo a random prime: wrong with a probability below 10^-9.
     """
     distinct = sorted({tuple(sorted(members)) for members in sums if members})
     parties = sorted({party for members in distinct for party in members})
@@ -109,7 +107,6 @@ class Summary:
     """Rejections, most frequent first."""
     up: Volume
     down: Volume
-    """Traffic of all parties together."""
     insecure: bool
     """True if secrets came from a seed: then nothing was secret."""
     seed: int = 0
@@ -117,17 +114,15 @@ class Summary:
     simulated: bool = False
     """True if there was no network and nothing to keep secret."""
     privacy: Account | None = None
-    """Privacy spent; None without privacy."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """Reasons of void steps by round; empty if verifiers confirmed the step."""
     checked: Checked | None = None
-    """Results of the checks of opened sums; None without checks."""
     columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """In a simulation of statistics: missing values and values outside their range, by column."""
     seconds: float
     files: Mapping[str, str]
     ends: Mapping[str, transcript.JsonValue] = field(default_factory=dict)
-    """Ends of transcripts (:func:`securefl.runtime.transcript.ends.ends_in`)."""
+    """See :func:`securefl.runtime.transcript.ends.ends_in`."""
 
     @property
     def destroyed(self) -> bool:
@@ -137,7 +132,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0, 1, 3 or 4 (:mod:`securefl.runtime.report.expect`)."""
+        """0, 1, 3, 4 or 5 (:mod:`securefl.runtime.report.expect`)."""
         return exit_code(self.judgements, self.outcome)
 
     def to_json(self) -> dict[str, transcript.JsonValue]:

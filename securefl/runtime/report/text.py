@@ -1,4 +1,4 @@
-"""Text for people: sizes, curves and lines on rejections, beside :mod:`securefl.base.text`."""
+"""Text for people: sizes, curves and lines on rejections."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ def size(number: float) -> str:
 def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: bool = False) -> list[str]:
     """Return a filled curve in ``height`` lines of at most ``width`` characters, top line first.
 
-    The lowest value is one eighth of a line high, the highest fills all lines. Longer series keep the last
-    value of each column; values that are not finite leave a gap.
+    The lowest value is 1/8 of a line high, the highest fills all lines. Longer series keep the last value of
+    each column; values that are not finite leave a gap.
     """
     blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
     columns = min(width, len(values))
@@ -55,12 +55,9 @@ def refusal_text(vantage: str, culprit: str, reason: str) -> str:
 
 
 def late_text(vantage: str, culprits: Mapping[str, int], what: str) -> str:
-    """Return one line on late messages, which accuse no peer.
+    """Return one line on late messages, counted by sender, which accuse no peer.
 
-    Args:
-        vantage: the process that ignored them.
-        culprits: number of messages by sender.
-        what: the messages and the cause, as in ``securefl.protocol.round.strip_late_prefix``.
+    ``what`` is the messages and the cause, as in ``securefl.protocol.round.strip_late_prefix``.
     """
     messages = count_of(sum(culprits.values()), "late message")
     return f"{printable(vantage, 32)} ignored {messages} of {list_of(culprits)}: {printable(what)}"

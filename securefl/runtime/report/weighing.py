@@ -24,7 +24,7 @@ class Weighing:
     """Party with the largest declared count; the first by name."""
     declared: int
     share: float
-    """Part of that party in the weight of all participants, in (0, 1]."""
+    """Its part in the weight of all participants, in (0, 1]."""
 
     def to_json(self) -> dict[str, transcript.JsonValue]:
         """Return the content for rows of ``metrics.jsonl``."""

@@ -37,7 +37,7 @@ _LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
 """Maximum lines per round about one culprit."""
 MOST: Final = 512
-"""Maximum lines per round about all culprits. Further ones are counted in one line per culprit at the end."""
+"""Maximum lines per round. Further ones are counted in one line per culprit at the end."""
 MOST_EVIDENCE: Final = 4
 """Maximum evidence files of one kind against one process, so that no culprit fills the disk."""
 _CULPRITS: Final = 256
@@ -135,8 +135,8 @@ class ProcessWitness:
         settings: settings of the process.
         tell: receives the news.
         ring_bits: bits of masked vectors.
-        plan: the run's plan. The transcript's header states its roster's names, unless a launcher gave them,
-            and the model's digests for an audit elsewhere. None for a process without one.
+        plan: the run's plan. The transcript's header states its model's digests for an audit elsewhere, and
+            its roster's names unless a launcher gave them.
     """
 
     def __init__(
@@ -307,8 +307,7 @@ class ProcessWitness:
             "place": list(place),
         }
         if isinstance(message, messages.MaskedInput):
-            # Masked, hence uniform without the keys. Samples of it serve the mask audits, and its record has
-            # a digest already.
+            # Masked, hence uniform without the keys. Samples serve the mask audits; the record has a digest.
             vector = np.frombuffer(message.vector, dtype=encoding.ring_dtype(self._ring_bits))
             entry["vector"] = transcript.vector_record(vector, self._run, self._lab, self._length)
         else:
