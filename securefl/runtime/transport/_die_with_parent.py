@@ -3,7 +3,7 @@
 ``python -m securefl.runtime.transport._die_with_parent <parent pid> <program> <arguments...>``
 
 The request survives ``execve``: no watcher process is needed, and a threaded parent runs no Python between
-fork and exec. Linux only (prctl(2), PR_SET_PDEATHSIG); elsewhere the program outlives a killed parent.
+fork and exec. Linux only (prctl(2), PR_SET_PDEATHSIG).
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> None:
     parent, program = int(arguments[0]), arguments[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        # The parent may have died before the request.
+        # The parent may have died already.
         if os.getppid() != parent:
             sys.exit(1)
     os.execv(program[0], program)  # noqa: S606 - to replace this process is the point; no shell is wanted

@@ -1,11 +1,8 @@
-"""Access rules of topics, one table for mosquitto and for the embedded broker.
+"""Access rules of topics, for mosquitto and for the embedded broker.
 
-The broker is untrusted: privacy and correctness rest on signatures and sealing, not on these rules. They stop
-a party from flooding another's topics or forging a last will at an honest broker. A user is the common name
-of the client certificate.
-
-Topics are those of `securefl.protocol.wire.topics`, plus ``peer/<to>/<from>`` for direct messages between
-parties.
+The broker is untrusted: signatures and sealing protect the protocol. At an honest broker these rules stop a
+party from flooding another's topics or forging a last will. A user is the common name of the client
+certificate. ``peer/<to>/<from>`` are topics between parties, besides `securefl.protocol.wire.topics`.
 """
 
 from collections.abc import Iterable
@@ -23,7 +20,7 @@ _ROOT = "sfl/1/+"
 
 
 class AccessRule(NamedTuple):
-    """Rule of one user; ``user`` None means every user, ``%u`` in the filter is the user's name."""
+    """Rule of one user (None: every user); ``%u`` in the filter is the user's name."""
 
     user: str | None
     access: Access
@@ -58,7 +55,7 @@ BRIDGED = (
 def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
     """Return the rules as a mosquitto ``acl_file`` (mosquitto.conf(5)), which denies by default.
 
-    ``bridges`` are users that are brokers and act for all of their parties.
+    ``bridges`` are brokers that act for all their parties.
     """
     lines = [f"pattern {rule.access} {rule.topic_filter}" for rule in RULES if rule.user is None]
     for user in dict.fromkeys(rule.user for rule in RULES if rule.user is not None):
@@ -70,7 +67,7 @@ def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
 
 
 def permits(user: str, access: Literal["read", "write"], topic: str) -> bool:
-    """Return True if ``user`` may read or write ``topic`` (a topic, not a filter)."""
+    """Return True if ``user`` may read or write ``topic`` (not a filter)."""
     if not user or set(user) & set("+#/"):
         return False
     return any(

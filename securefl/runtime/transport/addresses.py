@@ -1,9 +1,8 @@
-"""Addresses of brokers, in the order in which a process tries them (ADR 0055), and client ids.
+"""Addresses of brokers, in the order of attempts (ADR 0055), and client ids.
 
-MQTT client ids are bound to the credentials of their connection. A broker closes a client's connection when
-another client takes its id, and mosquitto accepts any id from any certificate: with a predictable id every
-party could disconnect the server. The id ends with a code that requires the connection's private key or
-password. It is stable over restarts, so that the broker finds the session.
+A broker closes a client's connection when another client takes its id, and mosquitto accepts any id from any
+certificate: with a predictable id every party could disconnect the server. So the id ends with a code made
+with the connection's private key or password. It is stable over restarts, for the broker to find the session.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _HINT: Final = "; check that it is running, and the host and port"
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Brokers in the order in which they are tried. ``str`` shows no password."""
+    """Brokers in the order of attempts. ``str`` shows no password."""
 
     urls: tuple[base.BrokerUrl, ...]
 
@@ -59,8 +58,8 @@ def parse_brokers(
 ) -> Brokers:
     """Parse comma-separated addresses, each as :func:`parse_broker_url` does.
 
-    Files and password apply to all; so does a user name that only the first address has. Write a comma in a
-    URL's password as ``%2C``.
+    Files and password apply to all; so does a user name that only the first address has. A comma in a URL's
+    password is ``%2C``.
 
     Raises:
         ConfigError: an address is not a URL, does not fit the files, or is listed twice.
@@ -87,7 +86,7 @@ def parse_brokers(
 def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
     """Return one error for brokers that all failed.
 
-    A ``ConfigError`` if all refuse this process; otherwise an abort, as unreachable brokers may return.
+    A ``ConfigError`` if all refuse this process; otherwise an abort, as brokers may return.
     """
     errors = tuple(troubles.values())
     if len(errors) == 1:
@@ -108,13 +107,13 @@ def _brief(error: SecureflError) -> str:
 
 _LABEL: Final = b"securefl mqtt client id\0"
 _CODE_CHARACTERS: Final = 32
-"""Length of the code: 128 bits in hex."""
+"""128 bits in hex."""
 
 
 def bound_client_id(client_id: str, url: BrokerUrl) -> str:
-    """Return ``client_id`` with the code of the credentials in ``url``; unchanged if there are none.
+    """Return ``client_id`` with the code of the credentials in ``url``, if any.
 
-    The result is a secret of the connection: never log it or show it in a message.
+    The result is a secret of the connection: never log or show it.
 
     Raises:
         ConfigError: the private key cannot be read.
@@ -137,7 +136,7 @@ def _secret(url: BrokerUrl) -> bytes | None:
                 "name a key file that you may read",
             ) from error
     if url.password:
-        # Slow on purpose: readers of the broker's log see the id and could test passwords against it.
+        # Slow: readers of the broker's log see the id and could test passwords against it.
         salt = _LABEL + (url.username or "").encode()
         return hashlib.scrypt(url.password.encode(), salt=salt, n=2**14, r=8, p=1)
     return None

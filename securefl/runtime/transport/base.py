@@ -1,16 +1,14 @@
-"""Transport protocol: four methods that move opaque frames between topics, at least once.
-
-A transport neither signs nor checks frames.
+"""Transport protocol: four methods that move opaque frames between topics.
 
 - **At least once.** ``publish`` returns when the other side of the hop has taken responsibility (MQTT: PUBACK
-  at QoS 1). A frame may arrive more than once, and after a reconnect out of order: receivers de-duplicate by
-  ``(sender, seq)``. Between two reconnects, frames of one publisher to one topic arrive in publishing order.
+  at QoS 1). A frame may arrive more than once: receivers de-duplicate by ``(sender, seq)``. Between two
+  reconnects, frames of one publisher to one topic arrive in publishing order.
 - **Untrusted.** Received frames may be forged, replayed or from an earlier run.
 - **Endings.** After ``close`` every call, also a pending one, raises `TransportClosedError`. If the far side
-  stays out of reach, every call raises `RunAbortedError`, which names it.
+  stays out of reach, every call raises `RunAbortedError`.
 
-Several tasks may wait in ``publish`` and one in ``receive`` at the same time. Cancelling a ``publish``
-withdraws a frame that is not yet sent; cancelling a ``receive`` loses nothing.
+Several tasks may wait in ``publish`` and one in ``receive``. Cancelling a ``publish`` withdraws a frame not
+yet sent; cancelling a ``receive`` loses nothing.
 """
 
 import os
@@ -27,14 +25,12 @@ from securefl.base.errors import ConfigError, SecureflError, UsageError
 class MqttLimits:
     """Waiting times (seconds) and bounds (frames) of one MQTT connection.
 
-    ``in_flight`` bounds the frames sent but not acknowledged, ``inbox`` those received but not read; when the
-    inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt holds back nothing).
+    ``in_flight`` bounds frames sent but not acknowledged, ``inbox`` those received but not read. When the
+    inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt nothing).
 
-    A connection that lasts ``settled`` resets the time of failures: otherwise two programs with the same
-    client id would displace each other for ever. The first connection is retried for ``first_within``.
-
-    ``keep_alive`` is the interval of pings to a silent broker. A broker reports this process as gone after
-    ``silence``, if that is longer.
+    A connection that lasts ``settled`` resets the time of failures: otherwise two programs with one client id
+    would displace each other for ever. The first connection is retried for ``first_within``. ``keep_alive``
+    is the interval of pings; the broker reports this process as gone after ``silence``, if that is longer.
 
     With several brokers, a process that hears no other moves on ``found_within`` after it connects, or
     ``alone`` after the last frame. After ``asks_after`` it asks, every ``asks_every``.
@@ -61,11 +57,11 @@ DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
 class TransportClosedError(SecureflError):
-    """Error of a transport that was closed locally or (in memory) by a client with the same id."""
+    """Error of a transport closed locally or (in memory) by a client with its id."""
 
 
 class ArrivedFrame(NamedTuple):
-    """One received frame."""
+    """A received frame."""
 
     topic: str
     payload: bytes
@@ -88,7 +84,7 @@ class LostFrame(NamedTuple):
 
 
 Carriers = Callable[[bytes, int], Iterable[bytes]]
-"""Function that splits a frame into carrier frames of at most the given number of bytes."""
+"""Splits a frame into carrier frames of at most the given bytes."""
 
 
 class Transport(Protocol):
@@ -101,19 +97,12 @@ class Transport(Protocol):
         frame; an empty frame clears it.
 
         Raises:
-            UsageError: the topic contains a wildcard (our bug).
-            TransportClosedError: the transport is closed.
-            RunAbortedError: the broker stayed out of reach.
+            UsageError: the topic contains a wildcard.
         """
         ...
 
     async def receive(self) -> ArrivedFrame:
-        """Return the next frame on a subscribed topic, waiting without limit.
-
-        Raises:
-            TransportClosedError: the transport is closed.
-            RunAbortedError: the broker stayed out of reach.
-        """
+        """Return the next frame on a subscribed topic, waiting without limit."""
         ...
 
     def watch(
@@ -122,19 +111,16 @@ class Transport(Protocol):
         lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
         carriers: Carriers | None = None,
     ) -> None:
-        """Set the one watcher, which is called when the connection breaks and when it is restored.
+        """Set the one watcher, called when the connection breaks (or is down now) and when it is restored.
 
-        If it is down now, the call comes at once. A restored connection has its subscriptions renewed.
-
-        On restoration, ``lost`` receives True if the far side is known to have kept acknowledged frames, and
-        returns those that may be lost. They are sent in order, before all pending frames.
-
-        ``carriers`` splits a frame that is larger than the far side accepts over this connection.
+        On restoration subscriptions are renewed, and ``lost`` receives True if the far side is known to have
+        kept acknowledged frames. It returns those that may be lost, which are sent in order, before all
+        pending frames. ``carriers`` splits frames that are too large for the connection.
         """
         ...
 
     async def close(self) -> None:
-        """Disconnect without last will or remaining tasks. A second call does nothing."""
+        """Disconnect without last will or remaining tasks; do nothing if closed."""
         ...
 
 
@@ -183,8 +169,8 @@ def check_filter(topic_filter: str) -> None:
 class BrokerUrl:
     """Address and credentials of a broker. ``repr`` and ``str`` show no password.
 
-    ``ca_file`` is the authority that signed the broker's certificate (None with ``mqtts``: the system's);
-    ``cert_file`` and ``key_file`` identify this client. All are PEM.
+    ``ca_file`` signed the broker's certificate (None with ``mqtts``: the system's); ``cert_file`` and
+    ``key_file`` identify this client. All are PEM.
     """
 
     scheme: str
@@ -219,8 +205,7 @@ def parse_broker_url(
 ) -> BrokerUrl:
     """Parse ``mqtt://host[:port]`` or ``mqtts://host[:port]`` (default ports 1883 and 8883).
 
-    ``user:password@`` in the URL is accepted, the arguments take precedence. ``field`` names the value in
-    errors.
+    Arguments override ``user:password@`` in the URL. ``field`` names the value in errors.
 
     Raises:
         ConfigError: anything else, or TLS files that are missing, incomplete or given without ``mqtts``.

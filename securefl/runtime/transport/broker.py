@@ -1,7 +1,6 @@
-"""Local broker processes, which end with this process.
+"""Local broker processes, on 127.0.0.1 only, with nothing kept on disk.
 
-Both kinds listen on 127.0.0.1 only and keep nothing on disk. The kernel ends them if this process dies
-(Linux). That signal is tied to the *thread* that starts the broker: start it from a long-lived thread.
+The kernel ends them (Linux) with the *thread* that starts them: start from a long-lived thread.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from securefl.runtime.transport.local_tls import LocalTls
 
 BrokerKind = Literal["mosquitto", "embedded"]
 BrokerWish = Literal["auto", "mosquitto", "embedded"]
-"""Broker kinds that a user may choose; ``auto`` takes mosquitto if it is installed."""
+"""``auto`` takes mosquitto if it is installed, else the embedded broker."""
 
 _START_WITHIN = 20.0
 _STOP_WITHIN = 5.0
@@ -35,7 +34,7 @@ _CONNACK = 0x20
 
 
 def find_mosquitto() -> str | None:
-    """Return the path of mosquitto, also from sbin, which is often not on a user's PATH."""
+    """Return the path of mosquitto, also from sbin, which is often not on PATH."""
     return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -52,7 +51,7 @@ def broker_wish(text: str, option: str) -> BrokerWish:
 
 
 def choose_broker(wish: BrokerWish) -> BrokerKind:
-    """Return the broker to start: ``auto`` takes mosquitto if it is installed, else the embedded one.
+    """Return the kind of broker to start.
 
     Raises:
         ConfigError: the chosen one, or any, is not installed.
@@ -68,7 +67,7 @@ def choose_broker(wish: BrokerWish) -> BrokerKind:
 
 
 class RunningBroker:
-    """Broker process that this process started; as a context manager it stops the broker on exit."""
+    """Broker process that this process started, and stops on exit from the context."""
 
     def __init__(self, kind: BrokerKind, url: BrokerUrl, process: subprocess.Popen[bytes], log: Path) -> None:
         self.kind: BrokerKind = kind
@@ -87,7 +86,7 @@ class RunningBroker:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """Terminate the process, and kill it after 5 seconds. A second call does nothing."""
+        """Terminate the process, and kill it after 5 seconds."""
         if self.running:
             self._process.terminate()
         try:
@@ -104,9 +103,9 @@ class RunningBroker:
 
 
 QUEUE_BYTES: Final = 1 << 30
-"""Maximum bytes that mosquitto keeps for one client that is away or slow: without a limit one party fills the
-machine's memory while the server is away. Several times the traffic of a round, since mosquitto drops frames
-beyond it."""
+"""Maximum bytes that mosquitto keeps for a client that is away: a bound on memory. Several times a round's
+traffic, since mosquitto drops frames beyond it.
+"""
 
 
 def start_mosquitto(
@@ -117,11 +116,10 @@ def start_mosquitto(
     acl: bool = False,
     extra_lines: tuple[str, ...] = (),
 ) -> RunningBroker:
-    """Start mosquitto with its configuration and log in ``directory``; return once it accepts connections.
+    """Start mosquitto with its files in ``directory``; return once it accepts connections.
 
     ``port`` 0 takes a free one. With ``tls`` clients need a certificate, whose common name is their user
-    name; ``acl`` enforces `securefl.runtime.transport.acl` on those names. ``extra_lines`` end the
-    configuration.
+    name; ``acl`` enforces `securefl.runtime.transport.acl` on it.
 
     Raises:
         ConfigError: mosquitto is not installed, or ``acl`` without ``tls``.
@@ -147,7 +145,7 @@ def start_mosquitto(
 def start_embedded(
     directory: Path, *, port: int = 0, tls: LocalTls | None = None, acl: bool = False
 ) -> RunningBroker:
-    """Start the embedded broker (amqtt) in its own process; arguments and errors as for `start_mosquitto`."""
+    """Start the embedded broker (amqtt) in its own process, otherwise as `start_mosquitto`."""
     choose_broker("embedded")
     _check_acl(tls, acl)
     directory.mkdir(parents=True, exist_ok=True)
@@ -176,7 +174,7 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "persistence false",
         "sys_interval 0",
         "set_tcp_nodelay true",
-        # By bytes, not by messages: mosquitto silently drops frames beyond a limit.
+        # mosquitto silently drops frames beyond a limit of messages.
         "max_queued_messages 0",
         f"max_queued_bytes {QUEUE_BYTES}",
         "max_inflight_messages 32",
@@ -185,7 +183,7 @@ def _mosquitto_lines(directory: Path, port: int, tls: LocalTls | None, acl: bool
         "log_type warning",
         "log_type notice",
         "log_timestamp_format %Y-%m-%dT%H:%M:%S",
-        # Started by root, mosquitto would change to a user who cannot read the keys.
+        # As root, mosquitto would change to a user who cannot read the keys.
         *(["user root"] if os.geteuid() == 0 else []),
         f"listener {port} 127.0.0.1",
     ]
@@ -207,7 +205,7 @@ def _start(
     kind: BrokerKind, command: Callable[[int], list[str]], log: Path, port: int, tls: LocalTls | None
 ) -> RunningBroker:
     reason = ""
-    # Another program may take a free port between this check and the broker's bind.
+    # Another program may take a free port before the broker does.
     for _ in range(_ATTEMPTS if port == 0 else 1):
         chosen = _bindable(port)
         with log.open("ab") as output:
@@ -245,7 +243,7 @@ def _bindable(port: int) -> int:
 
 
 def _answers(broker: RunningBroker, *, hello: bool) -> bool:
-    """Return True if the broker accepts a connection in time (without TLS: answers MQTT on it)."""
+    """Return True if the broker accepts a connection in time (without TLS: answers MQTT)."""
     deadline = time.monotonic() + _START_WITHIN
     while broker.running and time.monotonic() < deadline:
         address = (broker.url.host, broker.url.port)

@@ -1,9 +1,8 @@
 """Choice among several brokers: a process stays at one where it hears other processes (ADR 0055).
 
-A process with several addresses that hears no other asks, unsigned, on its own status topic, and moves to the
-next broker without an answer. A party looks for the server, the server for any process.
-
-A broker can forge an answer and keep a process isolated, as it can drop all frames.
+Otherwise it asks, unsigned, on its own status topic, and moves on without an answer. A party looks for the
+server, the server for any process. A broker can forge an answer to keep a process isolated, as it can drop
+all frames.
 """
 
 import asyncio
@@ -28,18 +27,17 @@ _SERVER_STAYS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Processes that a process looks for, and its topic for questions."""
+    """Processes that a process looks for."""
 
     own: str
-    """Topic on which this process asks and answers."""
+    """Topic of this process's questions and answers."""
     others: tuple[str, ...]
-    """Filters of the topics of the others."""
+    """Filters of the others' topics."""
     nobody: frozenset[str] = frozenset()
     """Topics that do not count, though the filters cover them."""
     waits: bool = True
     """True if this process can do nothing without the others."""
     answers: bool = True
-    """True if this process answers questions."""
 
     def heard_in(self, topic: str) -> bool:
         """Return True if a topic belongs to a process that counts."""
@@ -53,7 +51,7 @@ class Meeting:
 
 
 def meeting_of(run: RunId, name: PartyId) -> Meeting:
-    """Return the search of process ``name``: for the server, or, if it is the server, for any process."""
+    """Return the processes that ``name`` looks for: the server, or, for the server, any process."""
     status = topics.status(run, SERVER)
     observer = f"{status.removesuffix(SERVER)}{OBSERVER}"
     if name == OBSERVER:
@@ -68,7 +66,7 @@ class Company:
     """Record of other processes heard over one connection.
 
     Args:
-        meeting: the processes to look for; None for no search.
+        meeting: the processes to look for, if any.
         will: last will that a broker publishes for a process that is gone.
         now: a clock, in seconds.
     """
@@ -80,10 +78,9 @@ class Company:
         self._silent_since = now()
         self._answered = -math.inf
         self.met = asyncio.Event()
-        """Set once another process was heard."""
 
     def hears(self, frame: base.ArrivedFrame, *, retained: bool) -> bool:
-        """Record the sender of a frame. Return True if the frame asks and needs an answer."""
+        """Record the sender of a frame; return True if the frame asks and needs an answer."""
         meeting = self._meeting
         if meeting is None or retained or frame.topic == meeting.own or frame.payload == self._will:
             return False
@@ -99,10 +96,7 @@ class Company:
     async def lonely(
         self, brokers: int, limits: base.MqttLimits, publish: Callable[[str, bytes], Awaitable[None]]
     ) -> None:
-        """Ask until no process was heard for too long, then return.
-
-        Each call restarts the wait.
-        """
+        """Ask until no process was heard for too long since this call."""
         assert self._meeting is not None  # noqa: S101 - for mypy
         self._silent_since = self._now()
         strange, known = self._meeting.patience(brokers, limits)

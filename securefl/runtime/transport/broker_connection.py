@@ -1,4 +1,4 @@
-"""Connecting to one of several brokers: order, retries, and the state of its session."""
+"""Connecting to one of several brokers: order, retries, and its session's state."""
 
 import asyncio
 import random
@@ -80,10 +80,9 @@ class Reach:
     async def again(
         self, trouble: SecureflError, since: float, *, here: bool, short_lived: bool = False
     ) -> Reached:
-        """Connect to any broker after a loss: in turn, with growing pauses, until the patience ends.
+        """Connect to any broker after a loss, in turn, with pauses that grow to a limit.
 
-        Pauses keep growing over short-lived connections: a broker that closes them at once is tried no more
-        often than an unreachable one.
+        A broker that closes connections at once is tried no more often than an unreachable one.
 
         Args:
             trouble: reason of the last loss.
@@ -128,7 +127,7 @@ class Reach:
         return None
 
     def limit_at(self, at: int, topic: str, wanted: int = message_limit.WANTED) -> message_limit.MessageLimit:
-        """Return the message limit of a broker, to be measured over ``topic`` up to ``wanted`` bytes."""
+        """Return a broker's message limit, to be measured over ``topic`` up to ``wanted`` bytes."""
         opening, within = partial(self._beside, at), self._limits.patience
         url, close_within = self._brokers.urls[at], self._limits.close_within
         return message_limit.MessageLimit(
@@ -136,7 +135,7 @@ class Reach:
         )
 
     async def _beside(self, at: int) -> connecting.Connection:
-        """Open another connection to a broker, ``<client id>-probe``, with a clean session.
+        """Open another connection, ``<client id>-probe``, with a clean session.
 
         Raises:
             ConfigError: a TLS file cannot be used.
@@ -150,11 +149,7 @@ class Reach:
         return connection
 
     def check_patience(self, since: float, trouble: SecureflError) -> None:
-        """Abort after too long without a broker.
-
-        Raises:
-            RunAbortedError: the time since ``since`` exceeds the limit.
-        """
+        """Raise RunAbortedError after too long without a broker, since ``since``."""
         within = self._limits.give_up_after
         if asyncio.get_running_loop().time() - since >= within:
             raise RunAbortedError(f"no connection to {self._brokers} within {within:g} s: {trouble}")
@@ -163,12 +158,6 @@ class Reach:
         return ((first + step) % len(self._brokers) for step in range(len(self._brokers)))
 
     async def _open(self, at: int) -> Reached:
-        """Connect to one of the brokers.
-
-        Raises:
-            ConfigError: a TLS file is invalid.
-            aiomqtt.MqttError: the broker does not accept this process.
-        """
         connection = await self._connect(at)
         if connection.session_present and at not in self._visited:
             # Frames queued for an earlier program of this name concern past rounds.

@@ -1,7 +1,6 @@
 """Connection to one broker, and one-line errors for its failures.
 
-`Connection` is aiomqtt's client with workarounds, each found by reading aiomqtt 2.5 and paho-mqtt 2.1. All
-private names that securefl touches are in this file:
+All private names of aiomqtt 2.5 and paho-mqtt 2.1 that securefl touches are in this file. Workarounds:
 
 - A connection that ends before CONNACK (TLS 1.3 reports a refused client certificate only after the
   handshake) would wait for the time limit; here it fails at once.
@@ -11,7 +10,7 @@ private names that securefl touches are in this file:
   hand lets the broker hold back and resend frames.
 - A writer is registered in the loop's next turn, when its socket may be closed; here that is checked.
 - ``connect`` blocks in a thread that cannot be interrupted; a cancelled ``open`` waits for it and undoes it.
-- The housekeeping task is awaited on exit, so that an event loop can end without a warning.
+- The housekeeping task is awaited on exit: a loop can end without a warning.
 """
 
 import asyncio
@@ -32,20 +31,19 @@ from securefl.runtime.transport.base import BrokerUrl, MqttLimits
 _BAD_USER = {4, 134}
 _NOT_AUTHORISED = {5, 135}
 _LONGEST_SILENCE = 65_535
-"""Seconds that CONNECT can announce (MQTT 3.1.1, 3.1.2.10)."""
+"""Maximum seconds in CONNECT (MQTT 3.1.1, 3.1.2.10)."""
 _REFUSED = 0x80
 
 _LOG = logging.getLogger("securefl.runtime.transport.aiomqtt")
-# Messages of paho and aiomqtt are also raised, or are noise about a connection that is reopened.
+# These messages are also raised, or are noise about a connection that is reopened.
 _LOG.setLevel(logging.CRITICAL)
 
 
 class Connection(aiomqtt.Client):
-    """aiomqtt's client for one connection; open it with `open`, end it with `end`.
+    """aiomqtt's client for one connection, from `open` to `end`.
 
-    The client id is bound to the credentials (:func:`bound_client_id`). ``silence`` seconds, if more than
-    ``keep_alive``, are announced to the broker instead. ``forget`` drops the broker's session of this client
-    id.
+    The client id is bound to the credentials (:func:`bound_client_id`). The broker expects a frame within
+    ``silence`` seconds, or ``keep_alive`` if longer. ``forget`` drops the broker's session.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class Connection(aiomqtt.Client):
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread ends within paho's own limit of 5 seconds; do not wait for CONNACK as well.
+            # paho's thread ends within 5 seconds; do not wait for CONNACK as well.
             if not self._connected.done():
                 self._connected.set_exception(aiomqtt.MqttError("cancelled"))
             with contextlib.suppress(aiomqtt.MqttError):
@@ -104,7 +102,7 @@ class Connection(aiomqtt.Client):
         if self._hung_up:
             await self._abandon()
             raise aiomqtt.MqttError("the connection was lost at once")
-        # paho has one number for the keep-alive that it announces and for its own pings.
+        # paho announces this number and also pings by it.
         self._client._keepalive = self._asks_after
 
     async def subscribe_all(self, filters: tuple[str, ...]) -> None:
@@ -124,7 +122,7 @@ class Connection(aiomqtt.Client):
                 raise ConfigError("broker", reason, "check the broker's access rules")
 
     async def unsubscribe_all(self, filters: tuple[str, ...], within: float) -> None:
-        """Unsubscribe if the broker still answers, waiting ``within`` seconds at most."""
+        """Unsubscribe if the broker still answers, within ``within`` seconds."""
         if not filters or self._disconnected.done():
             return
         leaving = asyncio.ensure_future(self.unsubscribe(list(filters), timeout=math.inf))
@@ -137,7 +135,7 @@ class Connection(aiomqtt.Client):
             await asyncio.gather(leaving, return_exceptions=True)
 
     async def end(self, within: float) -> None:
-        """Disconnect, within ``within`` seconds, and release all resources."""
+        """Disconnect within ``within`` seconds, and release all resources."""
         try:
             async with asyncio.timeout(within):
                 await self.__aexit__(None, None, None)
@@ -147,16 +145,12 @@ class Connection(aiomqtt.Client):
             await self._abandon()
 
     async def lost(self) -> None:
-        """Wait until the connection ends.
-
-        Raises:
-            aiomqtt.MqttError: always, to end a group of tasks.
-        """
+        """Wait for the end of the connection; raise ``aiomqtt.MqttError``, to end a task group."""
         await asyncio.wait([self._disconnected])
         raise aiomqtt.MqttError("the connection was lost")
 
     def leftovers(self) -> list[aiomqtt.Message]:
-        """Return the frames that had arrived when the connection ended."""
+        """Return frames that had arrived when the connection ended."""
         return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
     def acknowledge(self, message: aiomqtt.Message) -> None:
@@ -201,7 +195,7 @@ class Connection(aiomqtt.Client):
 
     async def _abandon(self) -> None:
         loop = asyncio.get_running_loop()
-        # on_socket_open schedules the reader and the housekeeping task for the next turn of the loop.
+        # on_socket_open schedules the reader and the housekeeping task for the loop's next turn.
         await asyncio.sleep(0)
         transport = self._client.socket()
         if isinstance(transport, socket.socket) and transport.fileno() >= 0:
@@ -237,7 +231,7 @@ def tls_context(url: BrokerUrl) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """Replace OpenSSL's prompt: a key that needs a password is refused."""
+    """Refuse a key that needs a password, without OpenSSL's prompt."""
     return ""
 
 

@@ -1,19 +1,18 @@
-"""Embedded broker for machines without mosquitto: amqtt in its own process, for demos and tests.
+"""Embedded broker for demos and tests without mosquitto: amqtt in its own process.
 
-``python -m securefl.runtime.transport.embedded <settings as JSON>``; see `start_embedded` in ``broker.py``.
-
-Unlike mosquitto, it forgets unacknowledged frames with their connection, holds nothing back for slow readers,
-and does not handle a second program under the same client id. Changes to amqtt:
+``python -m securefl.runtime.transport.embedded <settings as JSON>``. Unlike mosquitto, it forgets
+unacknowledged frames with their connection, holds nothing back for slow readers, and does not handle a second
+program under the same client id. Changes to amqtt:
 
 - Its anonymous sessions are not persistent; here every client has a user name.
-- It does not insist on client certificates; here they are required, and the certificate's common name is the
-  user. A session continues only under its first user.
-- A clean session outlives its connection for up to a second, and amqtt would reuse it for a persistent one,
-  which then keeps nothing. Here the session begins anew (MQTT 3.1.1, 3.1.2.4).
+- Client certificates are required, and their common name is the user. A session continues only under its
+  first user.
+- A clean session outlives its connection for up to a second; reused as a persistent one, it would keep
+  nothing. Here the session begins anew (MQTT 3.1.1, 3.1.2.4).
 - It iterates over the subscription table across awaits; a concurrent subscription ended another client's
   connection or withheld a frame. Here it iterates over a copy.
-- When a client reconnects before the broker notices the loss, the end of its old connection would end the
-  session of the new one.
+- If a client reconnects before the broker notices the loss, the old connection's end would end the new
+  session.
 - It ends a connection at the keep-alive time, not at one and a half times that (MQTT 3.1.1, 3.1.2.10).
 - No ``$SYS`` topics, no packet log.
 """
@@ -50,7 +49,7 @@ class TopicRules(BaseTopicPlugin):  # type: ignore[misc] # amqtt is untyped
     async def topic_filtering(
         self, *, session: Any = None, topic: str | None = None, action: Any = None
     ) -> bool:
-        """Return True if a session may publish to or receive from a topic; subscribing is always allowed."""
+        """Return True if a session may publish to or receive from a topic; it may always subscribe."""
         if session is None or topic is None:
             return False
         if action == Action.SUBSCRIBE:
@@ -65,7 +64,7 @@ class Subscriptions(dict[str, list[Any]]):
         return iter(tuple(self.keys()))
 
     def items(self) -> Any:
-        """Return a snapshot of all filters and their subscribers."""
+        """Return a snapshot."""
         return [(topic_filter, tuple(self[topic_filter])) for topic_filter in self]
 
 
@@ -77,7 +76,7 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
         self._owners: dict[str, str] = {}
         self._subscriptions = Subscriptions()
         self._left: set[Any] = set()
-        """Handlers of connections whose session another connection has taken over."""
+        """Handlers of connections whose session another one has taken over."""
 
     @staticmethod
     def _create_ssl_context(listener: ListenerConfig) -> ssl.SSLContext:
@@ -98,8 +97,7 @@ class EmbeddedBroker(Broker):  # type: ignore[misc] # amqtt is untyped
             raise AMQTTError(f"client id {session.client_id!r} belongs to another user")
         session.username = user
         if session.parent and session.clean_session:
-            # Found by a connection that asks for a persistent session: amqtt would treat it as clean for
-            # ever.
+            # Found for a persistent session: amqtt would treat it as clean for ever.
             await self._del_all_subscriptions(session)
             session.clear_queues()
             session.clean_session = False
@@ -135,7 +133,7 @@ def _common_name(connection: ssl.SSLObject | None) -> str | None:
 
 async def serve(settings: dict[str, Any]) -> None:
     """Run until killed. ``settings``: port, acl (bool), and with TLS cafile, certfile, keyfile."""
-    # By name: as __main__ this module is not the one that amqtt imports.
+    # As __main__ this module is not the one that amqtt imports.
     plugins: dict[str, dict[str, Any]] = {"securefl.runtime.transport.embedded.Welcome": {}}
     if settings["acl"]:
         plugins["securefl.runtime.transport.embedded.TopicRules"] = {}

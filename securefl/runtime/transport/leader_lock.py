@@ -1,10 +1,9 @@
 """Leader lock: a server checks that no other server leads its run, then answers such checks (ADR 0036).
 
-A second server under the same run id would take over the first one's session at the broker. Each server
-therefore asks first, under a separate client id. Answers are signed and hold the nonce of the question; any
-other frame of this run's server, and the retained end of the run, count as well.
-
-A broker that drops or replays frames can prevent a start, or hide another server.
+A second server under one run id would take over the first one's session at the broker. It asks first, under a
+separate client id. Answers are signed and hold the question's nonce; any other frame of this run's server,
+and the retained end of the run, count as well. A broker that drops or replays frames can prevent a start, or
+hide another server.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from securefl.runtime.transport import addresses, base
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
-"""Listening time, longer than a server waits before it reconnects."""
+"""Longer than a server waits before it reconnects."""
 
 _TRIES_EVERY: Final = 5.0
 """Seconds between attempts to answer at an unreachable broker."""
@@ -35,7 +34,7 @@ _ASKS, _LEADS = b"?", b"!"
 
 
 class RunOverError(ConfigError):
-    """Run that its server has ended at this broker."""
+    """The run's server has ended it at this broker."""
 
     def __init__(self, run: RunId, told: messages.Goodbye) -> None:
         super().__init__(
@@ -61,8 +60,7 @@ async def sole_server(
 ) -> AsyncIterator[None]:
     """Check that no other server leads the run, and answer such checks inside the block.
 
-    Parties may be at any of several brokers: it asks at all that are reachable now, and answers at all as
-    soon as they are reachable.
+    It asks at all brokers reachable now, since parties may be at any, and answers at all once reachable.
 
     Args:
         brokers: the run's brokers.
@@ -93,7 +91,6 @@ async def sole_server(
                 for url in listed:
                     group.create_task(enter(url))
         except ExceptionGroup as several:
-            # The first error ends the others.
             raise several.exceptions[0] from None
         if len(troubles) == len(listed):
             raise addresses.none_of(troubles)
@@ -135,7 +132,7 @@ class _Leader(NamedTuple):
     identity: crypto.Identity
     epoch: int
     patience: float
-    """Seconds without a broker after which a connection is given up."""
+    """Seconds without a broker before giving up a connection."""
 
     async def voice_at(self, broker: base.BrokerUrl, client: str) -> MqttTransport:
         limits = base.MqttLimits(give_up_after=self.patience)
@@ -149,7 +146,7 @@ class _Leader(NamedTuple):
 
 
 class _Starting:
-    """Starting server that asks. Of two that ask at the same time the smaller nonce leads."""
+    """Starting server that asks. Of two that ask at once the smaller nonce leads."""
 
     def __init__(self, voice: base.Transport, leader: _Leader, nonce: bytes) -> None:
         self.voice = voice
@@ -161,11 +158,7 @@ class _Starting:
         await self.leader.say(self.voice, _ASKS, self._nonce)
 
     async def hear(self, frame: base.ArrivedFrame) -> None:
-        """Handle a claim of another server.
-
-        Raises:
-            ConfigError: another server leads.
-        """
+        """Handle another server's claim; raise ConfigError if it leads."""
         word = self.leader.word_in(frame)
         if word is None or word == (_ASKS, self._nonce):
             return
@@ -210,7 +203,7 @@ def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIden
         open_frame(frame.payload, payload, server, run, PartyId(header.recipient))
         message = decode(bytes(payload.body), SERVER) if header.kind == messages.Goodbye.__name__ else None
     except PeerError:
-        # Last wills and frames of others: only the server's count.
+        # Only the server's frames count.
         return
     if isinstance(message, messages.Goodbye):
         if epoch_of(header.session) < epoch:
@@ -227,7 +220,7 @@ async def _answer(voice: base.Transport, leader: _Leader) -> None:
             if word is not None and word.kind == _ASKS:
                 await leader.say(voice, _LEADS, word.nonce)
     except (base.TransportClosedError, RunAbortedError):
-        # The run's own connection reports the failure.
+        # The run's own connection reports it.
         return
 
 

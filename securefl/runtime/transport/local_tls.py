@@ -1,7 +1,6 @@
 """Throw-away certificate authority for demos and tests on one machine.
 
-Use your own authority for real deployments: here the authority's key is discarded after one call, and nothing
-can be added or revoked later. The protocol does not rely on transport encryption.
+Real deployments need their own: this authority's key is discarded, and nothing can be added or revoked later.
 """
 
 import os
@@ -31,7 +30,7 @@ class ClientFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalTls:
-    """Files of the authority; ``clients`` by party name (its certificate's common name)."""
+    """Files of the authority; ``clients`` by party name, the certificate's common name."""
 
     ca_file: Path
     server_cert: Path
@@ -48,12 +47,10 @@ class LocalTls:
 def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: bool = False) -> LocalTls:
     """Create an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
 
-    All files have mode 0600; a missing ``directory`` is created with mode 0700. The broker's certificate is
-    valid for ``localhost``, ``127.0.0.1`` and ``::1`` only.
-
-    With ``keys_in_memory`` private keys are memory of this process (memfd_create(2)), which processes of the
-    same user can open, until this process or :meth:`LocalTls.close` ends. Linux only; elsewhere they are
-    files.
+    All files have mode 0600; a missing ``directory`` gets mode 0700. The broker's certificate is valid for
+    ``localhost``, ``127.0.0.1`` and ``::1`` only. With ``keys_in_memory`` private keys are memory of this
+    process (memfd_create(2)), which processes of the same user can open, until it or :meth:`LocalTls.close`
+    ends. Linux only; elsewhere they are files.
 
     Raises:
         UsageError: a name that cannot be a common name or a file name.
@@ -145,7 +142,7 @@ def _certificate_builder(
 
 
 def _remember(name: str, content: bytes) -> int:
-    """Write the content to an anonymous file that only this user can read; return its descriptor."""
+    """Write an anonymous file that only this user can read; return its descriptor."""
     memory = os.memfd_create(name)
     os.fchmod(memory, 0o600)
     os.write(memory, content)
@@ -153,7 +150,7 @@ def _remember(name: str, content: bytes) -> int:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that only this user can read, from its first byte on."""
+    """Write a file that only this user can read from the start."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

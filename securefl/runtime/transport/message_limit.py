@@ -1,10 +1,8 @@
 """Largest message that a broker carries, measured for each connection (ADR 0062).
 
-MQTT 3.1.1 cannot announce limits. mosquitto acknowledges a message beyond ``message_size_limit`` and silently
-drops it; beyond ``max_packet_size``, or if access rules forbid the topic, it closes the connection.
-
-So a second connection sends a message to the client's own topic, followed by a few bytes: if only those
-return, the broker dropped the message.
+MQTT 3.1.1 cannot announce limits. mosquitto silently drops a message beyond ``message_size_limit``; beyond
+``max_packet_size``, or if access rules forbid the topic, it closes the connection. So a second connection
+sends a message to the client's own topic, then a few bytes: if only those return, the message was dropped.
 """
 
 import asyncio
@@ -21,17 +19,17 @@ from securefl.runtime.transport import connecting
 from securefl.runtime.transport.base import BrokerUrl
 
 WANTED: Final = 512 * 1024
-"""Largest frame that securefl sends, in bytes."""
+"""Largest frame sent, in bytes."""
 
 SMALLEST: Final = 16 * 1024
-"""Smallest limit that securefl can work with, in bytes."""
+"""Smallest usable limit, in bytes."""
 
 _FEW: Final = 32
 """Bytes that every broker carries."""
 
 
 class ProbeError(aiomqtt.MqttError):
-    """Failure to measure a broker that carries the run's connection; ``reason`` is the cause."""
+    """Failure to measure a broker, with its ``reason``."""
 
     def __init__(self, reason: SecureflError) -> None:
         super().__init__(str(reason))
@@ -39,7 +37,7 @@ class ProbeError(aiomqtt.MqttError):
 
 
 OpenProbe = Callable[[], Awaitable[connecting.Connection]]
-"""Function that opens another connection of this client, with a clean session, to the measured broker."""
+"""Opens another connection of this client, with a clean session, to the measured broker."""
 
 
 class _Answer(Enum):
@@ -47,7 +45,6 @@ class _Answer(Enum):
     DROPPED = "dropped"
     CLOSED = "closed"
     SILENT = "silent"
-    """No message returned in time."""
 
 
 class _Probe:
@@ -65,12 +62,7 @@ class _Probe:
         await self._close()
 
     async def send(self, size: int, within: float) -> _Answer:
-        """Send one message of ``size`` bytes and wait for it.
-
-        Raises:
-            ConfigError: the broker refuses the subscription.
-            ProbeError: the broker cannot be reached.
-        """
+        """Send one message of ``size`` bytes and wait for it."""
         connection = await self._open()
         answer = await self._answer(connection, secrets.token_bytes(size), within)
         if answer in {_Answer.CLOSED, _Answer.SILENT}:
@@ -78,11 +70,7 @@ class _Probe:
         return answer
 
     async def is_retained(self, within: float) -> bool:
-        """Return False if the broker closes a connection over which it is asked to retain a message.
-
-        Raises:
-            ProbeError: the broker cannot be reached.
-        """
+        """Return False if a request to retain a message closes the connection."""
         connection = await self._open()
 
         async def retain() -> None:
@@ -145,6 +133,8 @@ async def _unless_lost(
 class MessageLimit:
     """Largest message of one connection, measured only as far as messages need.
 
+    Methods raise ProbeError if the broker cannot be reached.
+
     Args:
         url: the broker, for errors.
         opening: opens the connection for probes.
@@ -176,16 +166,15 @@ class MessageLimit:
         """Largest message, in bytes, that returned."""
 
     async def check(self) -> None:
-        """Check that the broker carries the smallest frames that securefl can work with.
+        """Check that the broker carries frames of :data:`SMALLEST` bytes.
 
         Raises:
             ConfigError: it does not, or it returns nothing at all.
-            ProbeError: it cannot be reached.
         """
         async with self._probe() as probe:
             answer = await probe.send(SMALLEST, self._within)
             if answer in {_Answer.CLOSED, _Answer.SILENT}:
-                # Access rules that forbid the topic fail at every size; a lost connection fails once.
+                # Access rules fail at every size; a lost connection fails once.
                 few = await probe.send(_FEW, self._within)
                 if few is _Answer.CLOSED:
                     few = await probe.send(_FEW, self._within)
@@ -204,9 +193,6 @@ class MessageLimit:
         """Return the maximum bytes of a frame for this topic, measuring if ``size`` bytes need it.
 
         A packet limit includes the topic, which may be longer than the probes' topic.
-
-        Raises:
-            ProbeError: the broker cannot be reached.
         """
         longer = max(0, len(topic.encode()) - len(self._topic.encode()))
         if size + longer > self.carried and not self._measured:
@@ -214,11 +200,7 @@ class MessageLimit:
         return self.carried - longer
 
     async def largest(self) -> int:
-        """Return the largest of ``wanted``, ``wanted / 2``, ... bytes that the broker carries.
-
-        Raises:
-            ProbeError: the broker cannot be reached.
-        """
+        """Return the largest of ``wanted``, ``wanted / 2``, ... bytes that the broker carries."""
         size = self._wanted
         async with self._probe() as probe:
             while size > self.carried:
@@ -229,11 +211,7 @@ class MessageLimit:
         return self.carried
 
     async def retains(self) -> bool:
-        """Return False if the broker closes connections over which it is asked to retain a message.
-
-        Raises:
-            ProbeError: the broker cannot be reached.
-        """
+        """Return False if a request to retain a message closes the connection."""
         if self._retains is None:
             async with self._probe() as probe:
                 # The connection may have ended once for another reason.

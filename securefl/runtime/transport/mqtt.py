@@ -1,11 +1,9 @@
 """`Transport` over MQTT: the only module that uses brokers at run time.
 
-It adds reconnecting, resending and back-pressure to aiomqtt 2 (ADR 0002): MQTT 3.1.1, QoS 1 in both
-directions, retained frames on request, and a persistent session under a fixed client id. Every connection
-renews subscriptions and resends frames, acknowledged ones included, as a broker may lose its state (ADR 0032,
-0055).
-
-Frames beyond the measured limit of the connection are sent in carriers (ADR 0062).
+It adds reconnecting, resending and back-pressure to aiomqtt 2 (ADR 0002): MQTT 3.1.1, QoS 1 both ways, a
+persistent session under a fixed client id. Every connection renews subscriptions and resends frames,
+acknowledged ones included, as a broker may lose its state (ADR 0032, 0055). Larger frames are sent in
+carriers (ADR 0062).
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ _MQTT_LIMIT = 268_435_400
 _AT_ONCE = 1.0
 """Seconds: a broker that ends a connection sooner does not accept it."""
 _TRIES = 3
-"""First connections that end before they stand: fewer are an accident, such as a broker restart."""
+"""Fewer first connections that end early are an accident, such as a broker restart."""
 
 
 class _MovedError(Exception):
-    """Move to another broker: no process is heard at this one."""
+    """No process is heard at this broker: move to another."""
 
 
 class MqttTransport:
@@ -95,12 +93,10 @@ class MqttTransport:
     ) -> MqttTransport:
         """Connect to the first broker that accepts this client, subscribe, and keep the connection up.
 
-        The broker publishes ``last_will`` (topic, payload) if this process vanishes without ``close``.
-        ``meeting`` names the processes to look for: the client answers them and, of several brokers, stays at
-        theirs.
-
-        ``probe`` is a topic that only this client writes and that it may read, for measuring the largest
-        message of each connection; without it no broker has a limit.
+        The broker publishes ``last_will`` (topic, payload) if this process vanishes. ``meeting`` names the
+        processes to look for: the client answers them and, of several brokers, stays at theirs. ``probe`` is
+        a topic that only this client writes and that it may read, for measuring each connection's largest
+        message; None for no measurement.
 
         Raises:
             ConfigError: the brokers refuse this client, cannot be authenticated, or carry too little.
@@ -158,7 +154,7 @@ class MqttTransport:
         lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: (),
         carriers: base.Carriers | None = None,
     ) -> None:
-        """Call the watcher when the connection breaks, and when it is restored with all subscriptions."""
+        """See :meth:`base.Transport.watch`."""
         self._told = told
         self._lost = lost
         self._carriers = carriers
@@ -181,19 +177,19 @@ class MqttTransport:
 
     async def _leave(self, connection: Connection) -> None:
         try:
-            # Leave an empty session behind, not one that collects frames.
+            # Leave no session behind that collects frames.
             await connection.unsubscribe_all(self._subscriptions, self._limits.close_within)
         finally:
             await connection.end(self._limits.close_within)
 
     @property
     def connections(self) -> int:
-        """Number of connections made; more than 1 means reconnects."""
+        """Number of connections made, reconnects included."""
         return self._reach.connections
 
     def _check_open(self) -> None:
         if self._ended is not None:
-            # A new exception each time: one raised twice carries its first traceback.
+            # An exception raised twice carries its first traceback.
             raise type(self._ended)(*self._ended.args)
 
     def _end(self, error: base.TransportClosedError | RunAbortedError) -> None:
@@ -234,7 +230,7 @@ class MqttTransport:
                     continue
                 now, refused = loop.time(), isinstance(trouble, ConfigError)
                 stood = now - began if was_up or self._link.up else 0.0
-                # A connection is no progress while pending frames do not get through.
+                # No progress while pending frames do not get through.
                 carried = self._outbound is not None and self._outbound.acknowledged > 0
                 stuck = refused or (waiting and not carried)
                 if self._troubled_since is None or (stood >= self._limits.settled and not stuck):
@@ -297,7 +293,7 @@ class MqttTransport:
         except* (_MovedError, aiomqtt.MqttError):
             pass
         trouble = trouble or self._ended_at_once()
-        # The broker may count these as delivered (amqtt forgets them with the connection).
+        # The broker may count these as delivered (amqtt forgets them).
         for message in connection.leftovers():
             self._accept(_frame_of(message))
         return trouble
@@ -312,13 +308,13 @@ class MqttTransport:
         return RunAbortedError(f"{reason}; {remedy}")
 
     def _stands(self, *, kept: bool) -> None:
-        """Report the connection as standing, and queue frames that may be lost before all others."""
+        """Report the connection, and queue frames that may be lost before all others."""
         if not self._ready.done():
             self._ready.set_result(None)
             self._link = base.Link(up=True)
             _LOG.info("%s connected to %s", self._client_id, self._reach.url)
             return
-        # Not yet reported if no other process was heard anywhere.
+        # Unreported if no other process was heard anywhere.
         self._tell(base.Link(up=False))
         self._tell(base.Link(up=True, kept=kept))
         loop = asyncio.get_running_loop()
@@ -369,7 +365,7 @@ class MqttTransport:
     def _accept(self, frame: base.ArrivedFrame) -> None:
         if self._meeting is not None and frame.payload in WORDS:
             return
-        # An earlier run's session under the same client id may still have other subscriptions.
+        # An earlier run's session may still have other subscriptions.
         if any(base.topic_matches(wanted, frame.topic) for wanted in self._subscriptions):
             self._inbox.append(frame)
             self._arrived.set()

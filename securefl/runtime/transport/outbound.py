@@ -22,14 +22,15 @@ class OutgoingFrame:
     retain: bool
     done: asyncio.Future[None]
     again: bool = False
-    """True if another broker had acknowledged it, or this one before a restart."""
+    """True if a broker acknowledged it before it was lost or restarted."""
     carriers: tuple[int, tuple[bytes, ...]] = (0, ())
-    """Carrier frames and their limit in bytes: the same over each connection with this limit, so that
-    receivers recognise copies."""
+    """Limit in bytes, and carriers: the same over each connection with this limit, so that receivers
+    recognise copies.
+    """
 
 
 class Outbound:
-    """Sender of frames over one connection, whose ``limit`` is None if unlimited."""
+    """Sender of frames over one connection, whose ``limit`` may be None."""
 
     def __init__(self, url: base.BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
         self._url = url
@@ -40,7 +41,7 @@ class Outbound:
 
     @property
     def largest(self) -> int | None:
-        """Size in bytes of the largest frame sent but not acknowledged; None if there is none."""
+        """Bytes of the largest frame sent but not acknowledged, if any."""
         return max((len(outgoing.payload) for outgoing in self._under_way), default=None)
 
     async def send(
@@ -69,7 +70,7 @@ class Outbound:
             )
             outgoing.done.set_exception(RunAbortedError(reason))
         else:
-            # Later frames wait: frames keep their order, and few carriers exist at a time.
+            # Frames keep their order, and few carriers exist at a time.
             await self._send_carried(outgoing, carriers, int(room))
 
     async def _send_whole(self, outgoing: OutgoingFrame, *, retain: bool) -> None:

@@ -17,7 +17,7 @@ from securefl.runtime.transport.mqtt import MqttTransport
 ResultT = TypeVar("ResultT")
 
 _HASTY: Final = dataclasses.replace(base.MqttLimits(), settled=0.0)
-"""Limits for probes: a broker that closes the connection on a large frame must not count as gone."""
+"""A broker that closes the connection on a large frame must not count as gone."""
 
 
 async def measure_frame_limit(
@@ -28,10 +28,10 @@ async def measure_frame_limit(
     wanted: int = message_limit.WANTED,
     within: float = 5.0,
 ) -> int:
-    """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that a broker carries.
+    """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that all brokers carry.
 
-    Measured over separate connections, ``<client_id>-probe``. Of several brokers the smallest limit counts;
-    unreachable ones are left out. ``within`` (seconds) bounds the wait for one answer.
+    Each is measured over a separate connection; unreachable ones are left out. ``within`` (seconds) bounds
+    the wait for one answer.
 
     Raises:
         ConfigError: one of the brokers refuses this client, or carries too little.
@@ -57,8 +57,8 @@ async def check_retention(
 ) -> None:
     """Check that brokers retain frames for later subscribers, as the end of a run needs.
 
-    MQTT 3.1.1 cannot announce this, and a broker without retention closes the connection. ``topic`` is the
-    client's own probe topic; nothing stays there.
+    A broker without retention closes the connection. ``topic`` is the client's own probe topic; nothing stays
+    there.
 
     Raises:
         ConfigError: a broker does not retain frames, or refuses this client.
@@ -77,7 +77,7 @@ async def _check_retention(url: base.BrokerUrl, client_id: str, topic: str, with
             try:
                 await _until(later, base.ArrivedFrame(topic, payload))
                 await transport.publish(topic, b"", retain=True)
-                # All pending frames have now arrived: amqtt delivers a retained frame twice.
+                # All pending frames have arrived: amqtt delivers a retained frame twice.
                 await _until(later, base.ArrivedFrame(topic, b""))
             finally:
                 await later.close()
