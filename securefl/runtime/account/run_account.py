@@ -48,11 +48,8 @@ class RunBook:
         """Sums of earlier runs, and of this run before a restart."""
         known = summary.of_run(entries, plan.run, joined.server)
         self.rounds = frozenset(known.rounds) if known else frozenset[int]()
-        """Rounds of this run with a masked input that may have been sent."""
         self.refunded = known.refunded if known else frozenset[int]()
-        """Rounds whose updates were not released."""
         self.unresolved = summary.unresolved_of(entries, plan.roster)
-        """Rounds of all runs whose opened sums are unknown."""
         self.unreleased = tuple(
             (one.run.run, round_)
             for one in summary.by_server(entries, joined.server)
@@ -60,11 +57,8 @@ class RunBook:
         )
         """(run, round) at this server with a masked input and no shares."""
         self.outcomes, self.taken = summary.outcomes_of(entries, plan.run, joined.server)
-        """Outcomes of this server's rounds; rounds of this run without an outcome yet."""
         self.atom_seed = known.atom_seed if known else b""
-        """Empty if none."""
         self.kept = summary.kept_atoms_of(entries, plan.roster)
-        """Atoms in which metrics were sent without noise in any run; the party's own first."""
         told = known.choices if known else ()
         self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
         runs = [entry for entry in entries if isinstance(entry, Run)]

@@ -38,11 +38,10 @@ class RunAccount:
     """Model digests of the sums that may have been opened."""
     atom_seed: bytes
     choices: tuple[GroupNamed, ...] = ()
-    """Task groups that may have been named, in order."""
     refunded: frozenset[int] = frozenset()
     """Rounds whose updates were not released, by members' statements."""
     unreleased: tuple[int, ...] = ()
-    """Rounds in which the party released no shares, ascending."""
+    """Rounds in which the party released no shares."""
 
     @property
     def bits(self) -> int:

@@ -8,7 +8,7 @@ from securefl.base.errors import ConfigError
 
 
 def scenario_folder() -> Path:
-    """Return the folder of the scenario files: beside the package in a checkout, inside it when installed."""
+    """Return the folder of the scenario files, beside the package or (installed) inside it."""
     package = version.package_folder()
     beside = package.parent / "scenarios"
     return beside if beside.is_dir() else package / "bundled"
@@ -18,9 +18,9 @@ def find_bundled(scenario: Path, kind: Literal["scenario", "comparison"] = "scen
     """Return the scenario's file: as given, or a bundled one.
 
     Raises:
-        ConfigError: neither a file nor a bundled one.
+        ConfigError: neither exists.
     """
-    # A directory of that name is ignored: "dropout" may hold an earlier run.
+    # A folder of that name is ignored: "dropout" may hold an earlier run.
     if scenario.is_file() or scenario.suffix or len(scenario.parts) > 1:
         return scenario
     folder = scenario_folder() / ("" if kind == "scenario" else "comparisons")

@@ -56,7 +56,7 @@ def conclude(
     simulated: bool = False,
     write: bool = True,
 ) -> report.Summary:
-    """Return the summary, and write it as ``summary.json`` unless the run continues.
+    """Return the summary; with ``write`` also write ``summary.json``.
 
     Raises:
         RunAbortedError: the write failed.

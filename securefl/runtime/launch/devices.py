@@ -10,17 +10,13 @@ class LocalDevice(NamedTuple):
     name: str
     """``cpu``, ``cuda``, or another device of torch."""
     note: str = ""
-    """One line for the console; empty if there is no choice."""
 
 
 def local_device(wanted: str, processes: int) -> LocalDevice:
-    """Choose once for all processes: each of them would need a CUDA context to find out.
+    """Choose once for all ``processes`` (each would need a CUDA context to find out).
 
-    torch, which takes a second to import, is imported only if a CUDA driver is installed or CUDA is wanted.
-
-    Args:
-        wanted: ``auto``, ``cpu`` or ``cuda``.
-        processes: number of parties, plus the server that tests the model.
+    ``wanted`` is ``auto``, ``cpu`` or ``cuda``. torch, which takes a second to import, is imported only if a
+    CUDA driver is installed or CUDA is wanted.
 
     Raises:
         ConfigError: ``cuda`` is wanted, and is missing or has too little memory for all processes.

@@ -1,4 +1,4 @@
-"""A whole run on this machine: broker, server, parties, progress, run directory, outcome."""
+"""A whole run on this machine: broker, server, parties, progress, run folder, outcome."""
 
 import time
 from collections.abc import Iterator
@@ -37,7 +37,6 @@ from securefl.scenario import Scenario, check_importable
 _GOODBYE_SECONDS = 5.0
 """Seconds for parties to end by themselves after the server."""
 _CANCELLATION_SECONDS = 0.5
-"""Seconds until a cancellation is noticed."""
 
 
 class LocalRun:
@@ -58,7 +57,7 @@ class LocalRun:
         self._progress = progress
         # With privacy a failed training is its party's secret, even on one machine.
         knows_trainings = scenario.privacy.unit == "none" or options.lab
-        # Bounded updates are cut only if range and clip contradict each other; the amount is a secret.
+        # With a clip bound, updates are cut only if it contradicts the range; the amount is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
         self._following = following.Following(
             metrics,
@@ -134,7 +133,6 @@ class LocalRun:
     def _settle(self, setup: LocalSetup) -> Mechanism | None:
         if self._scenario.privacy.unit == "none":
             return None
-        # Only runs with privacy need these imports of a second or two.
         from securefl.runtime.process import settle_setup  # noqa: PLC0415 - torch and dp_accounting
 
         seeded = self._options.insecure
@@ -258,11 +256,7 @@ class LocalRun:
             self._check_parties()
 
     def _check_parties(self) -> None:
-        """End the run if all parties refuse to join.
-
-        Raises:
-            ConfigError: the first party's reason.
-        """
+        """End the run if all parties refuse to join, with the first one's reason (ConfigError)."""
         names = attacks.party_names(self._scenario.parties)
         said = [self._fatal[name] for name in names if name in self._fatal]
         if len(said) == len(names) and all(one.refused for one in said):
@@ -286,10 +280,10 @@ def _as_client(brokers: transport.Brokers, tls: transport.LocalTls | None, name:
 
 
 def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress) -> report.Summary:
-    """Run a scenario on this machine to its end; leave model, metrics, transcripts and summary behind.
+    """Run a scenario on this machine; leave model, metrics, transcripts and summary behind.
 
     Raises:
-        ConfigError: refused before or during the start; then no run directory is left.
+        ConfigError: refused before or during the start; then no run folder is left.
         RunAbortedError: broker, server or disk failed.
     """
     feasibility.check(scenario)
@@ -341,7 +335,7 @@ def _run_in(
             else:  # such as one of the caller's on_round
                 end = conclusion.interrupted_end(f"stopped by {type(error).__name__}; what was written stays")
             if any(directory.transcript_folder.glob("*")):
-                # The same error may prevent the summary, and must be the one raised.
+                # The first error must be the one raised.
                 with suppress(SecureflError):
                     conclude(end)
             raise
@@ -352,7 +346,7 @@ def _run_in(
 
 @contextmanager
 def _withdrawn_if_never_started(directory: report.RunDirectory) -> Iterator[None]:
-    """Remove the run directory if nothing was run in it, so that ``--out`` stays free."""
+    """Remove the run folder if nothing was run in it, so that ``--out`` stays free."""
     try:
         yield
     except (ConfigError, RunAbortedError):

@@ -1,7 +1,4 @@
-"""Processing of news of a run's processes, for metrics and for people.
-
-Used by the launcher of a local run, and by the server of a deployment.
-"""
+"""News of a run's processes, for metrics and for people."""
 
 from collections.abc import Collection
 
@@ -18,13 +15,9 @@ from securefl.runtime import report
 
 
 def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded: bool) -> None:
-    """Let ``metrics`` account for privacy and track checks.
+    """Let ``metrics`` account for privacy and track checks, before its first round.
 
-    Args:
-        plan: settled plan of the run.
-        metrics: metrics of the run, before its first round.
-        seed: the public seed, which determines behaviours.
-        seeded: True if noise follows from it: then no guarantee holds.
+    ``seed`` determines behaviours. If noise is ``seeded`` too no guarantee holds.
 
     Raises:
         ConfigError: dp_accounting is missing for an epsilon.
@@ -69,10 +62,9 @@ class Following:
         self._failures: dict[PartyId, tuple[int, str]] = {}
         self._beyond: dict[PartyId, dict[tuple[int, int], int]] = {}
         self.ending: report.Ending | None = None
-        """End of the server's run; None before it."""
 
     def failures(self, round_: int) -> dict[PartyId, str]:
-        """Return the reasons of the trainings that failed in a round, by party."""
+        """Return the reasons of a round's failed trainings, by party."""
         return {party: reason for party, (last, reason) in self._failures.items() if last == round_}
 
     def beyond(self, round_: int) -> dict[PartyId, int]:
@@ -118,7 +110,6 @@ class Following:
 
     def _on_encoded(self, name: PartyId, item: UpdateEncoded) -> None:
         if item.saturated:
-            # Keep a party's last rounds only: a round is queried when it ends.
             self._beyond[name] = {
                 **{at: many for at, many in self._beyond.get(name, {}).items() if at[0] >= item.round - 1},
                 (item.round, item.work): item.saturated,
@@ -126,7 +117,7 @@ class Following:
             self._progress.note(f"{name}: {item.line()}")
 
     def _remark(self, name: PartyId, item: report.Remark | report.Waiting) -> None:
-        # Omit waits of parties for the server.
+        # Omit parties' waits for the server.
         if isinstance(item, report.Remark) or name == SERVER:
             self._progress.note(str(item) if self._alone else f"{name}: {item}")
 

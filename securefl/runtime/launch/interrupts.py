@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does: in good order, with its final output."""
+"""Signals that end a command in good order, as Ctrl-C does."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ class SignalledError(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Raise :class:`SignalledError` on the first SIGTERM or SIGHUP inside the context.
 
-    Later ones are ignored. An ignored SIGHUP (``nohup``) stays ignored. No effect outside the main thread.
+    Later ones are ignored; an ignored SIGHUP (``nohup``) stays so. No effect outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,7 +52,7 @@ def block_signals() -> Iterator[None]:
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     came: list[int] = []
-    # Not by a mask: that of one thread leaves the signal to another one.
+    # A mask of one thread leaves the signal to another one.
     before = {
         number: signal.signal(number, lambda number, _frame: came.append(number))
         for number in numbers
@@ -70,8 +70,8 @@ def block_signals() -> Iterator[None]:
 def detach_wakeup() -> None:
     """Stop signals from writing to the event loop that is about to close.
 
-    asyncio closes the descriptor before it unregisters it; Python reports each signal in between on stderr
-    ("Exception ignored when trying to write to the signal wakeup fd"). No effect outside the main thread.
+    asyncio closes the descriptor before it unregisters it; Python reports each signal in between on stderr.
+    No effect outside the main thread.
     """
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)

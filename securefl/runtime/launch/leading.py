@@ -1,4 +1,4 @@
-"""Leading a run of a deployment: the server's files beside transcript and models, and its summary."""
+"""Leading a run of a deployment: the server's files and its summary."""
 
 import math
 import time
@@ -17,7 +17,6 @@ from securefl.runtime.launch import conclusion, following
 from securefl.runtime.launch.process import server
 
 _SHOWN: Final = 12
-"""Maximum names of parties in the explanation."""
 
 
 class Leading:
@@ -30,7 +29,7 @@ class Leading:
         self._directory = report.RunDirectory(settings.out)
         self._resumes = False
         self._before = 0.0
-        """Seconds of the rounds that earlier servers led."""
+        """Seconds of earlier servers' rounds."""
         self._rows: report.MetricsFile | None = None
         self._metrics: report.RunMetrics | None = None
         self._following: following.Following | None = None
@@ -133,10 +132,10 @@ def lead(settings: process.ProcessSettings, progress: report.Progress) -> report
     try:
         outcome = server(settings, leading.tell, leading)
         if isinstance(outcome, kernel.Finished) or outcome.over:
-            # Last: a process that is killed before resumes, and writes the remaining files.
+            # Last: a process killed before resumes.
             (settings.out / process.CHECKPOINT).unlink(missing_ok=True)
     except (SecureflError, KeyboardInterrupt) as error:
-        # The same error may prevent the summary, and must be the one raised.
+        # The first error must be the one raised.
         with suppress(SecureflError):
             leading.conclude(
                 report.RunEnd(reason=str(error), aborted=True)

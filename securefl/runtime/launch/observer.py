@@ -1,4 +1,4 @@
-"""Observer at the broker: metadata and hash of every frame, and an eavesdropper's conclusions.
+"""Observer at the broker: every frame's metadata and hash, and an eavesdropper's conclusions.
 
 It holds no private key, only the public roster. With ``--lab`` frames are kept for audits.
 """
@@ -34,10 +34,9 @@ from securefl.runtime.transport import (
 )
 
 _PREAMBLE: Final = 64
-"""Bytes at the start of a masked input's body that are MessagePack framing, not mask."""
+"""Bytes of MessagePack framing before the mask."""
 
 _SHOWN: Final = 12
-"""Maximum names in one sentence."""
 
 
 class Eavesdropper:
@@ -58,7 +57,7 @@ class Eavesdropper:
     def read(self, frame: bytes) -> wire.Header:
         """Read one frame, record its information, and return its header.
 
-        The last carrier of a frame returns the header of that frame.
+        The last carrier of a frame returns that frame's header.
 
         Raises:
             PeerError: no identity on the roster has signed such a frame for this run; nothing was recorded.
@@ -253,7 +252,7 @@ async def _observe(settings: ObserverSettings) -> Observations:
         meeting=meeting_of(settings.run, _OBSERVER),
     )
     try:
-        # Only now: an observer without a broker leaves no transcript.
+        # An observer without a broker leaves no transcript.
         observations = Observations(settings)
         try:
             await _take_all(transport, observations)

@@ -1,7 +1,4 @@
-"""Options of runs and simulations on this machine, besides the scenario; progress for programs.
-
-Imports no torch.
-"""
+"""Options of runs and simulations on this machine; progress for programs. No torch."""
 
 import secrets
 import sys
@@ -52,7 +49,7 @@ class BrokerFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(process.RecordOptions, BrokerFiles):
-    """Options of a run on this machine, besides its scenario."""
+    """Options of a run on this machine."""
 
     broker: str = "auto"
     """One of ``LOCAL_BROKERS``, or comma-separated URLs."""
@@ -63,7 +60,7 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     data_dir: Path | None = None
     observe: bool = False
     on_round: Callable[[RoundRecord], None] | None = None
-    """Receives the record of each round as it ends, in the process that starts the run."""
+    """Receives each round's record, in the process that starts the run."""
     cancelled: threading.Event | None = None
     """Ends the run once another thread has set it."""
 
@@ -103,7 +100,7 @@ def fresh_run_id(insecure_seed: int | None) -> RunId:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions(process.Options):
-    """Options of a simulation, besides its scenario."""
+    """Options of a simulation."""
 
     data_dir: Path | None = None
     exact: bool = False
@@ -112,9 +109,8 @@ class SimulationOptions(process.Options):
     like: Path | None = None
     """Folder of a recorded run whose absences, dropouts and void rounds are repeated."""
     maker: Callable[[str], Any] | None = None
-    """Maker of each party's site; the one that ``site`` names if None."""
+    """Replaces the site that ``site`` names."""
     on_round: Callable[[RoundRecord], None] | None = None
-    """Receives the record of each round as it ends."""
     again: tuple[str, ...] = ()
     """Command line without --out and --resume, for the message after an interruption."""
 
@@ -123,19 +119,19 @@ class NoProgress:
     """Progress without output."""
 
     def start(self, header: RunHeader) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Show nothing."""
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Show nothing."""
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Show nothing."""
 
     def note(self, text: str) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Show nothing."""
 
     def finish(self) -> None:
-        """See :class:`securefl.runtime.report.progress.Progress`."""
+        """Show nothing."""
 
 
 class RoundLines(PlainProgress):

@@ -1,14 +1,10 @@
 """Processes of a run as functions of their settings; each closes its transcript at any end.
 
-All threads are started at once: an event loop otherwise starts another whenever all are busy, and over a
-thousand rounds each costs a quarter of a megabyte.
-
-CPython collects the oldest generation once new objects are a quarter of it. With the half a million of the
-libraries that takes ten thousand rounds, at a growth of a kilobyte a round.
-
-glibc gives each thread an arena. A round's messages are allocated in one thread and freed in another. Holes
-then hold many times the size of the model. After 20 rounds of 1.2 million parameters with verification, a
-server had 1.9 GB and a party 0.9 GB; with one arena 0.8 GB and 0.5 GB.
+Memory: all threads are started at once, since an event loop starts another whenever all are busy (a quarter
+of a megabyte each). CPython collects the oldest generation once new objects are a quarter of it: with the
+libraries' half a million, after ten thousand rounds at a kilobyte each. glibc gives each thread an arena, and
+messages are freed in other threads: holes many times the model's size. After 20 verified rounds of 1.2
+million parameters a server had 1.9 GB and a party 0.9 GB; with one arena 0.8 and 0.5 GB.
 """
 
 import asyncio
@@ -35,13 +31,13 @@ _OBJECTS: Final = 700
 """Maximum new objects before a collection: Python 3.13 waits for 2,000."""
 _YOUNG: Final = 5
 _OLD: Final = 1
-"""Collections of younger objects before one of older ones; 10 and 10 by default."""
+"""Collections of younger generations before an older one; 10 by default."""
 _ARENA_MAX: Final = -8
 """``M_ARENA_MAX`` of glibc's ``malloc.h``."""
 
 
 def limit_arenas() -> None:
-    """Let all threads of this process allocate from one arena; no effect on systems without glibc.
+    """Let all threads allocate from one arena (glibc only).
 
     Call it before the process starts threads. ``MALLOC_ARENA_MAX`` in the environment takes precedence.
     """
@@ -67,7 +63,7 @@ def freeze_garbage() -> Iterator[None]:
 
 
 THREADS: Final = 6
-"""One each for a step, a message, training, testing and a broker's address, and a spare one."""
+"""For a step, a message, training, testing, a broker's address, and one spare."""
 
 
 def ready_threads(count: int = THREADS) -> ThreadPoolExecutor:
@@ -79,19 +75,18 @@ def ready_threads(count: int = THREADS) -> ThreadPoolExecutor:
         for _ in range(count):
             pool.submit(meeting.wait)
     except BaseException as error:
-        # Otherwise they, and the end of the process, would wait for ever.
+        # Otherwise they, and the process, would wait for ever.
         meeting.abort()
         if not isinstance(error, RuntimeError):
             pool.shutdown(wait=False)
             raise
-        # The machine has no more threads: use the existing ones.
+        # No more threads: use the existing ones.
     return pool
 
 
 Body: TypeAlias = Callable[
     [process.ProcessSettings, process.OpenWitness], Coroutine[Any, Any, kernel.Finished | kernel.Aborted]
 ]
-"""``run_party`` or ``run_server``."""
 
 
 class Leader(Protocol):
@@ -109,7 +104,7 @@ class Leader(Protocol):
         """Begin to write: all is checked, and the broker is reached.
 
         Raises:
-            ConfigError, RunAbortedError: it cannot be written.
+            ConfigError, RunAbortedError: the write failed.
         """
         ...
 
@@ -124,8 +119,7 @@ def run_process(
 
     Raises:
         ConfigError: refused, or another process of this name holds the folder; nothing was written.
-        RunAbortedError: broker or disk failed; the transcript ends with the reason, or with its last whole
-            line if the disk is full.
+        RunAbortedError: broker or disk failed; the transcript ends with the reason, if the disk allows.
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
@@ -156,7 +150,7 @@ def _run(
     async def to_the_end() -> kernel.Finished | kernel.Aborted:
         asyncio.get_running_loop().set_default_executor(ready_threads())
         outcome = await body(settings, open_witness)
-        # Here: the loop's end waits for a training whose result is no longer needed.
+        # The loop's end waits even for an obsolete training.
         for witness in opened:
             witness.close(outcome)
         return outcome
@@ -164,13 +158,13 @@ def _run(
     try:
         with heap, contextlib.ExitStack() as stack:
             with block_signals():
-                # A half-made loop complains, at the end of the process, that it cannot be closed.
+                # A half-made loop complains at the end of the process.
                 runner = stack.enter_context(asyncio.Runner())
                 stack.callback(detach_wakeup)
             return runner.run(to_the_end())
     except (Exception, KeyboardInterrupt) as error:
         for witness in opened:
-            # The disk may be the cause, and the launcher may be gone: raise the first error.
+            # The disk may be the cause, or the launcher gone: raise the first error.
             with contextlib.suppress(SecureflError, OSError):
                 witness.close(kernel.Aborted(_reason(error)))
         raise

@@ -1,4 +1,4 @@
-"""A whole simulation: progress, run directory, checkpoints, outcome. Imports torch."""
+"""A whole simulation: progress, run folder, checkpoints, outcome. Imports torch."""
 
 import shlex
 import time
@@ -58,15 +58,15 @@ class _Keeper:
         process.keep_result(report, self.directory.best_file, self.module, self.scenario)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        """Ignore rejections."""
 
 
 class Simulation:
-    """Simulation that advances by single rounds; its run directory is created at once.
+    """Simulation that advances by single rounds; its run folder is created at once.
 
     Raises:
-        ConfigError: the scenario, its data, the device, the directory or the checkpoint is refused; then
-            nothing was written.
+        ConfigError: the scenario, its data, the device, the folder or the checkpoint is refused; then nothing
+            was written.
         RunAbortedError: the write failed.
     """
 
@@ -107,7 +107,7 @@ class Simulation:
                 stack.enter_context(_claim_directory(directory))
                 standing, dead = _standing(directory, federation)
                 self._earlier = directory.read_records(before=standing.round)
-                # A summary of the interrupted part would report the end of the simulation.
+                # It would report the end of the simulation.
                 directory.summary_file.unlink(missing_ok=True)
             else:
                 directory = RunDirectory.create(options.out, scenario.name)
@@ -143,7 +143,7 @@ class Simulation:
         )
         self._begun = False
         self.end: RunEnd | None = None
-        """End of the simulation; None while rounds are left."""
+        """None while rounds are left."""
         self._concluded: Summary | None = None
 
     def step(self) -> RunEnd | None:
@@ -170,7 +170,7 @@ class Simulation:
             # Parties have trained, and the rows have the round: only a resumption may repeat it.
             why = f"stopped by {type(error).__name__} in round {self._rounds.round}"
             self.end = _interrupted_end(why, self._checkpoint, self._options)
-            # The same error may prevent the summary, and must be the one raised.
+            # The first error must be the one raised.
             with suppress(SecureflError):
                 self.conclude()
             raise
@@ -182,7 +182,7 @@ class Simulation:
         Raises:
             RunAbortedError: the write failed.
         """
-        # By now another simulation may have resumed in the directory.
+        # Another simulation may have resumed in the folder.
         if self._concluded is not None:
             return self._concluded
         self.close()
@@ -200,7 +200,7 @@ class Simulation:
         return self._summary(self.end or RunEnd(reason=done), write=False)
 
     def close(self) -> None:
-        """Close progress and metrics, release the directory; the last checkpoint stays."""
+        """Close progress and metrics, release the folder; the last checkpoint stays."""
         self._progress.finish()
         self._rows.close()
         self._claim.close()
@@ -228,7 +228,7 @@ class Simulation:
 
 
 def run_simulation(scenario: Scenario, options: SimulationOptions, progress: Progress) -> Summary:
-    """Simulate to the end; leave model, metrics, checkpoint and summary in the run directory.
+    """Simulate to the end; leave model, metrics, checkpoint and summary in the run folder.
 
     Raises:
         ConfigError, RunAbortedError: see :class:`Simulation`.
@@ -246,11 +246,6 @@ def _maker(scenario: Scenario, options: SimulationOptions) -> sites.SiteMaker | 
 
 
 def _accounts(plan: RunPlan, options: SimulationOptions) -> Accounts | None:
-    """Return the account of a simulation with privacy.
-
-    Raises:
-        ConfigError: the budget does not hold.
-    """
     if plan.mechanism is None:
         return None
     if not options.insecure:

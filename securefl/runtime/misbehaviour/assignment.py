@@ -21,12 +21,12 @@ _ServerLike = kernel.Machine[Any, kernel.Event[messages.AnyMessage], RunEffect]
 
 @dataclass(frozen=True, slots=True)
 class PartyBehaviour:
-    """Deviations of one party; without behaviours, none."""
+    """Deviations of one party."""
 
     behaviours: tuple[scenario.Behaviour, ...]
     seams: Seams
     effects: seam.EffectSeam
-    """Seam for the shell, applied after every step. Stateful: one per process."""
+    """Seam for the shell, with state: one per process."""
 
     def poisons(self, round_: int) -> bool:
         """Return True if the party trains on :meth:`data` in this round instead of its own data."""
@@ -57,13 +57,8 @@ def party_behaviour(
 ) -> PartyBehaviour:
     """Return the behaviour of the party ``me``.
 
-    DropsOut comes last: a silent party sends no garbage either.
-
-    Args:
-        behaviours: result of :func:`securefl.methods.attacks.assignment.behaviours_of`.
-        me: the party.
-        own: the party's own entropy; None for the operating system's.
-        insight: source of its coalition's knowledge.
+    Dropouts come last: a silent party sends no garbage either. ``own`` is its entropy, None for the operating
+    system's; ``insight`` the source of its coalition's knowledge.
 
     Raises:
         UsageError: one of the behaviours is the server's.

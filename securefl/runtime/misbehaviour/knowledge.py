@@ -13,15 +13,14 @@ from securefl.protocol.round import UpdateId
 
 
 class Knowledge:
-    """Updates of one local training of a round.
+    """Updates of one local training of a round, f64 ``(d,)``.
 
-    Args:
-        updates: trained updates, f64 ``(d,)``, all of one length: of the coalition's members, or of all
-            honest parties. Members that fail, or drop out before they submit, are missing.
+    They are those of the coalition's members, or of all honest parties. Members that fail, or drop out before
+    they submit, are missing.
     """
 
     def __init__(self, updates: Mapping[PartyId, F64]) -> None:
-        # Ordered by name: floating-point sums depend on the order.
+        # Floating-point sums depend on the order.
         self._rows = [updates[name] for name in sorted(updates)]
         self._made: dict[scenario.CoalitionAttack, F64] = {}
 
@@ -40,7 +39,6 @@ class Knowledge:
 
 
 Insight = Callable[[scenario.CoalitionAttack, UpdateId], Knowledge]
-"""Source of a member's coalition knowledge."""
 
 
 def tellers(
@@ -49,7 +47,7 @@ def tellers(
     """Return the parties whose trained updates a coalition receives, ordered by name.
 
     These are its members in the round's clusters, or, if it is omniscient, all parties there without an
-    attack. Parties that drop out before they submit are excluded.
+    attack, except those that drop out before they submit.
     """
     there = {party for clusters in occasion.clusters for members in clusters for party in members}
     if attacks.is_omniscient(attack):
@@ -61,11 +59,7 @@ def tellers(
 
 
 def nobody_tells(attack: scenario.CoalitionAttack, _occasion: UpdateId) -> Knowledge:
-    """Raise an error, as the insight of a party without a channel to its mates.
-
-    Raises:
-        UsageError: always; scenarios that need a channel are refused without one.
-    """
+    """Raise UsageError, as the insight of a party without a channel to its mates."""
     raise UsageError(
         f"cannot run {attack.kind}: its parties need a channel between them, and this run has"
         " none; simulate the run"

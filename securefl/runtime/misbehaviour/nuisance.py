@@ -16,7 +16,7 @@ _RESENT_FRAMES = 4
 class SendsGarbage:
     """Seam that sends invalid bytes in every step: noise, cut or bloated frames, forged signatures.
 
-    The bytes derive from the party's name and the step, so that runs are reproducible; they are not secret.
+    They derive from the party's name and the step, so that runs are reproducible; they are not secret.
     """
 
     def __init__(self, behaviour: scenario.Behaviour, me: PartyId) -> None:
@@ -67,7 +67,7 @@ class SendsReplays:
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], _before: object, effects: tuple[seam.Action, ...]
     ) -> tuple[seam.Action, ...]:
-        """Append the last frames and the oldest message that was not yet repeated."""
+        """Append the last frames and the oldest message not yet repeated."""
         round_ = seam.round_of(event)
         again: tuple[seam.Action, ...] = ()
         if round_ is not None and self._behaviour.acts(round_):

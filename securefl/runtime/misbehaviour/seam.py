@@ -11,10 +11,7 @@ from securefl.protocol.round import RunEffect
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Effect that kills this process with SIGKILL: nothing is flushed; no later effect is performed.
-
-    Frames sent before it still leave: the shell flushes them.
-    """
+    """Effect that kills this process with SIGKILL after a flush of earlier frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +40,18 @@ Fault: TypeAlias = Crash | SendRaw | ResendLast | Presence
 
 
 Action: TypeAlias = RunEffect | Fault
-"""Effects that a shell can perform."""
 
 
 class EffectSeam(Protocol):
-    """Function that the shell applies after each machine step, before signing. It may keep state."""
+    """Function, perhaps with state, that the shell applies after each machine step, before signing."""
 
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...], /
     ) -> tuple[Action, ...]:
         """Return the effects to perform.
 
-        Args:
-            event: the event of the step.
-            before: the machine's phase before the event: an attacker knows its own process's state.
-            effects: effects of the machine, or of the seam before this one.
+        ``effects`` are the machine's, or the previous seam's. ``before`` is the phase before the event: an
+        attacker knows its process's state.
         """
         ...
 

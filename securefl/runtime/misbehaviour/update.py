@@ -76,7 +76,7 @@ def _craft_update(
     entropy: Entropy,
     insight: Insight,
 ) -> F64:
-    """Return the update to send: the trained one if too few mates trained for the attack to be defined."""
+    """Return the update to send: the trained one if too few mates trained for the attack."""
     if not isinstance(attack, scenario.CoalitionAttack):
         return attack.craft(update, occasion.before, entropy)
     knowledge = insight(attack, occasion)
@@ -154,8 +154,8 @@ class _Noiseless(_Shown):
 class _Bare(_Shown):
     """Seam that omits all components of removable noise that are never subtracted from the sum.
 
-    A component that is subtracted must be present: otherwise it remains with the opposite sign. Components
-    for dropouts after the masked input therefore stay in the sum.
+    A subtracted component must be present: otherwise it remains with the opposite sign. So components for
+    dropouts after the masked input stay in the sum.
     """
 
     def __call__(self, certain: int, round_: int) -> int:
@@ -172,14 +172,14 @@ class _Lied:
         lie = next((one for one in self.lies if one.acts(occasion.round)), None)
         if lie is None:
             return said
-        # Values beyond a bound are encoded as the bound; the number of samples stays plausible.
+        # Values beyond a bound are encoded as the bound; the sample count stays plausible.
         extreme = np.full_like(said, np.inf if lie.extreme == "most" else -np.inf)
         extreme[0] = said[0]
         return extreme
 
 
 class _WrongShares(_Shown):
-    """Release seam that flips a bit of every share, so that none matches its published hash."""
+    """Release seam that flips a bit of every share: none matches its published hash."""
 
     def __call__(self, shares: messages.ReleasedShares, round_: int) -> messages.ReleasedShares:
         if not self.acts(round_):

@@ -184,7 +184,6 @@ class Accomplice:
         round_, work = occasion.round, occasion.work
         self._known = {key: known for key, known in self._known.items() if key[0] == round_}
         if self._me not in mates:
-            # It drops out before its update counts.
             self._known[round_, work] = misbehaviour.Knowledge({})
             return
         self._folder.post(round_, work, update)

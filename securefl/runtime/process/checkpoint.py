@@ -37,9 +37,7 @@ VERSION: Final = 1
 CHECKPOINT: Final = "server.checkpoint"
 _HEAD: Final = b"securefl server checkpoint\n"
 _ONLY_GIVEN: Final = frozenset({"values"})
-"""Parts written only if not empty."""
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
-"""Errors by contents that no server has written."""
 _GO_ON: Final = "restore the newest copy, or start a new run with another --run and another --out"
 
 

@@ -66,7 +66,7 @@ class Fatal:
 
 
 Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
-"""Main function of a process, given its settings and a function that sends to the launcher."""
+"""Function of the settings and of a function that sends to the launcher."""
 
 
 class Children:
@@ -76,7 +76,6 @@ class Children:
         self._context = multiprocessing.get_context("forkserver")
         # The lifeline comes before slow imports.
         self._context.set_forkserver_preload([parent_death.__name__, *preload])
-        # Its imports run while the caller prepares data and broker.
         with parent_death.as_launcher():
             forkserver.ensure_running()
         self._processes: dict[PartyId, ForkServerProcess] = {}

@@ -34,8 +34,7 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
             _refuse_second_run(out)
         yield
     finally:
-        # Before unlocking: a new owner checks that its file still has this name. Not in a forked child, whose
-        # parent still holds the lock.
+        # A new owner checks that its file still has this name. A forked child's parent still holds the lock.
         if os.getpid() == pid:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -79,7 +78,6 @@ def _take(lock: int, path: Path, holder: str) -> None:
 
 
 def _sign(lock: int) -> None:
-    """Write the process id for error messages, if the disk allows."""
     with contextlib.suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)

@@ -43,16 +43,13 @@ class FileJournal:
         self._whole = 0
         self._torn = False
         self.atom_seed = b""
-        """Seed of the atoms in which updates may have been sent."""
         self.choice = NO_CHOICE
         self.root = b""
         """Last confirmed root of the chain of models."""
         self.rooted = -1
-        """Round of that root."""
         self.leader = b""
         """Session of the server followed last."""
         self.drew: Clusters = ()
-        """Server: clusters of the last announced draw."""
         self.claimed = (-1, b"")
         """Server: round and root of the last claim proven."""
         self.submitted: frozenset[int] = frozenset()
@@ -86,7 +83,6 @@ class FileJournal:
             ) from error
 
     def _write_anew(self, line: bytes) -> None:
-        """Rewrite the file atomically with this entry, without obsolete ones."""
         lines = self._path.read_bytes().split(b"\n")[:-1]
         entries = [entry for _, entry in self._entries(lines)]
         kept = [one + b"\n" for one, stays in zip(lines, _staying(entries, self._run), strict=True) if stays]
@@ -127,7 +123,7 @@ class FileJournal:
         return last
 
     def _spends(self, round_: int, step: str) -> bool:
-        """Apply one entry of this run; return True if the round must not be repeated."""
+        """Apply one entry; return True if its round must not be repeated."""
         if step.startswith(kernel.LEADS):
             self.leader = bytes.fromhex(step.removeprefix(kernel.LEADS))
         elif step.startswith(kernel.ROOT):

@@ -31,7 +31,6 @@ class LocalSetup:
     server_data: Path | None
     samples: Mapping[PartyId, int]
     coalitions: Path | None
-    """Folder in which attackers exchange updates."""
 
 
 def local_setup(

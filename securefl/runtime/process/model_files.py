@@ -99,7 +99,6 @@ class RoundModels:
 
 
 def _name_again(path: Path, other: Path) -> None:
-    """Link a file under a second name, or copy it."""
     partial = other.with_name(f".{other.name}.part")
     partial.unlink(missing_ok=True)
     try:

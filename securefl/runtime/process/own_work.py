@@ -28,7 +28,6 @@ class OwnWork:
     data: account.OwnData
     train: Callable[[kernel.Train], F64]
     choose: Callable[[F32], int | None] | None
-    """None without task groups."""
     log: sites.SiteLog | None = None
     holds_up: bool = False
     """True if a user's training code in this process may hold the interpreter lock."""

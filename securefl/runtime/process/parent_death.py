@@ -81,8 +81,8 @@ def heed_signals() -> None:
 
 def _arm_fork_server(launcher: str) -> None:
     die_with(int(launcher))
-    # On a signal to the process group the launcher ends its children in good order, then the fork server.
-    # Blocked, not ignored: a signal to a child waits until it unblocks.
+    # On a signal to the group the launcher ends its children in good order, then the fork server. Blocked,
+    # not ignored, signals wait until a child unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_FORK_SERVER)
 
 

@@ -81,7 +81,7 @@ async def run_party(
             software=own_software(),
             trains_last=work.holds_up,
         )
-        # Holding the interpreter lock may silence a training for its whole time.
+        # A training may be silent while it holds the interpreter lock.
         silence = scenario.deadlines.training if work.holds_up else 0.0
         transport, frame_limit = await assemble.open_transport(settings, silence)
         machine = PartyMachine(context)

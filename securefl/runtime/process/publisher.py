@@ -18,7 +18,7 @@ from securefl.runtime.process.ports import Witness
 from securefl.runtime.transport import Link, LostFrame, Transport
 
 GONE = b"gone"
-"""Payload of a last will. Presence is announced in signed messages."""
+"""Payload of a last will; presence is announced in signed messages."""
 
 FAREWELL_SECONDS = 10.0
 """Time for the last messages after the machine's end."""
@@ -237,11 +237,7 @@ class Publisher:
         return topics.down(self._run, to) if self._me == SERVER else topics.up(self._run, self._me)
 
     async def _publish(self, topic: str, frame: bytes, *, retain: bool = False) -> None:
-        """Start publishing in order, once the window has room.
-
-        Raises:
-            RunAbortedError: the broker acknowledges nothing any more.
-        """
+        """Start publishing in order, once the window has room."""
         while True:
             links = self._links
             try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 SERVER_TOLERANCE: Final = 2.5
-"""Seconds between readings that count as a standstill; a server's loop is never busy for that long."""
+"""Seconds between readings that count as a standstill."""
 
 PARTY_TOLERANCE: Final = 60.0
 """Longer: a party's training may hold the interpreter, and must not affect when its input is sent."""
@@ -25,7 +25,7 @@ class RunningClock:
 
     def __init__(self, tolerance: float, source: Callable[[], float] | None = None) -> None:
         self._tolerance = tolerance
-        # Looked up now, not at import: tests run processes with their own clock.
+        # Not at import: tests run processes with their own clock.
         self._source = time.monotonic if source is None else source
         self._lock = threading.Lock()
         self._read = self._shown = self._source()

@@ -117,7 +117,6 @@ JOURNAL_BOUND = 2**16
 MODEL_FILE = "model.safetensors"
 BEST_MODEL = "best.safetensors"
 Consult: TypeAlias = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
-"""Function from round, parameters and reclusterings to gradients of the server's own samples."""
 
 
 async def run_server(
@@ -178,7 +177,7 @@ async def run_server(
             except RunOverError as over:
                 if resumed is None:
                     raise
-                # An earlier server announced the end, and was killed before recording it.
+                # An earlier server was killed before recording the end.
                 open_witness(plan)
                 return (
                     kernel.Aborted(over.told.reason)

@@ -20,7 +20,7 @@ class Options:
     run: RunId = _NO_RUN
     """A launcher makes one if it is empty."""
     seed: int = 0
-    """Seed of public choices: initial model, split, behaviours."""
+    """Seed of initial model, split and behaviours, all public."""
     insecure: bool = False
     """True if all secrets follow from ``seed``, for tests and replay."""
     device: str | None = None
@@ -74,7 +74,7 @@ class ProcessSettings(RecordOptions):
     broker: transport.BrokerUrl | transport.Brokers
     """The first that accepts this process is used, and another if it is lost."""
     broker_patience: float = 60.0
-    """Seconds without any broker, or other processes at it, before giving up."""
+    """Seconds before giving up without any broker, or other processes at it."""
     data_file: Path
     """A party's samples, or the test set; empty if sites train."""
     server_data_file: Path | None = None
@@ -84,20 +84,17 @@ class ProcessSettings(RecordOptions):
     accounted: bool = False
     """True if the launcher on this machine has checked the privacy budget."""
     alone: bool = False
-    """True if no other server can lead this run: the launcher owns the broker or the run id."""
+    """True if no other server can lead: the launcher owns the broker or the run id."""
     own_budget: float | None = None
-    """Epsilon limit of a party's data, earlier runs included, besides the scenario's."""
+    """Epsilon limit of a party's data over all runs, besides the scenario's."""
     own_spent: float = 0.0
-    """Epsilon of the budget that earlier runs have spent."""
     account: Path | None = None
     """None for a key that ends with the run."""
     keep_heard: bool = False
-    """True if a party's last received model is kept in a file."""
     gpu_processes: int = 1
-    """Training processes that share this machine's GPU."""
     coalition_dir: Path | None = None
     """Folder in which attackers exchange updates; honest parties do not read it."""
     resumes: bool = False
-    """True if another process of this name can resume; False if keys end with the process."""
+    """True if another process of this name can resume."""
     frame_limit: int | None = None
-    """Maximum frame of the broker in bytes; measured at start when None."""
+    """Maximum frame in bytes; measured at start when None."""

@@ -178,8 +178,8 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                # A party's phase changes with the server's messages, or with its own work. An answer of one
-                # party must not hide that the server waits for others.
+                # A party's phase changes with the server's messages, or its own work. One party's answer must
+                # not hide that the server waits for others.
                 step = type(phase) if self._me == SERVER else phase
                 self._vigil.begin(self._clock(), step, self._agreed(phase))
             await self._perform(faults)
@@ -239,8 +239,8 @@ class Shell(Generic[PhaseT]):
         """Return the next event.
 
         A passed deadline follows the frames that arrived before it and precedes later ones: a slow process
-        loses no input, and a flood of frames delays no deadline. Connection changes come first, since
-        deadlines may pause with them.
+        loses no input, and a flood delays no deadline. Connection changes come first: deadlines may pause
+        with them.
         """
         while self._links or self._wake is None or self._wake > self._clock():
             due = (None if self._links else self._wake, self._inbox.expires, self._vigil.due)

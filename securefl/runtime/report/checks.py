@@ -24,8 +24,8 @@ class RunVerdict:
     needed: float
     """Decimal digits of evidence that name a suspect."""
     alpha: float
-    """Maximum probability that an honest party (in fixed clusters: with honest mates) is ever named, if at
-    most ``byzantine`` parties are Byzantine.
+    """Maximum probability that an honest party (in fixed clusters: with honest mates) is ever named, given
+    the bound.
     """
     byzantine: int | None
     """None if no evidence depends on it."""
@@ -67,7 +67,6 @@ def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | No
 
 
 STATED: Final = 0.9
-"""Probability for which the explanation states the norm of signals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Tally:
     failed: int
     power: float | None
     """Probability that the noise floor excludes such a sum if its signals cancel; None with the published
-    pair, and if all parties add noise.
+    pair, or if all add noise.
     """
 
 
@@ -90,7 +89,6 @@ class Checked:
 
     tallies: tuple[Tally, ...]
     false_alarms: int
-    """Excluded sums of parties that all keep to bounds and noise."""
     verdict: RunVerdict | None = None
 
     @property
@@ -222,7 +220,6 @@ def _silent(count: int) -> str:
 
 
 def _sure(probability: float) -> str:
-    """Return the probability in percent, without claiming certainty."""
     return "more than 99.9 %" if probability > 0.999 else percent(probability)
 
 

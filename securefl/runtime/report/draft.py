@@ -126,6 +126,6 @@ class RoundDraft:
         if party in self.notes.frozen:
             return "its sum was not opened"
         refused = [refusal.reason for refusal in self.refusals if refusal.culprit == party]
-        # In a skipped round no party received a request, or not from this server.
+        # No party received a request, or not from this server.
         skipped = f"the round was skipped: {self.notes.skipped}" if self.notes.skipped else ""
         return f"refused: {refused[0]}" if refused else skipped or "silent before its masked input"

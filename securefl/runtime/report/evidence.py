@@ -39,7 +39,7 @@ def keep_evidence(out: Path, charge: bytes) -> Path:
     path = out / EVIDENCE / (crypto.digest("charge", charge).hex()[:32] + _SUFFIX)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Parties of one run may find the same false value at once, and write it into one folder.
+        # Parties may find the same false value at once, and share the folder.
         descriptor, fresh = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -90,7 +90,7 @@ def entry_of(
     """
 
     def record(vector: npt.NDArray[Any]) -> transcript.JsonValue:
-        # Integers are sums. Models of several task groups are concatenated, and sampled as one part.
+        # Integers are sums; models of several task groups are sampled as one part.
         return transcript.vector_record(vector, run, lab, length if vector.dtype.kind in "iu" else None)
 
     return kind_of(report), fields_of(report, record)

@@ -24,7 +24,6 @@ _ALWAYS: Final = (
     messages.Reveals,
 )
 _NAMED: Final = re.compile(rb'"(?:kept|claim|roster)":"([0-9a-f]{64})"')
-"""References in entries, or in a transcript's first line."""
 _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.StepProof)
 
 

@@ -213,7 +213,7 @@ def _parties(scene: DisplayState, ascii_only: bool, by: str) -> RenderableType:
     words = Text()
     for kind, number in tally.items():
         if number:
-            # With hidden groups only the number of updates in an opened sum is known, not their parties.
+            # With hidden groups only the number of updates is known, not their parties.
             inside = "" if kind != "counted" or scene.inside is None else f"{scene.inside} of "
             words.append(f"{inside}{number} {_WORD[kind].format(sieves=sieves)}   ", style=_DOT[kind][2])
     resting = here + len(scene.missing) - len(scene.standings)

@@ -57,12 +57,11 @@ class RunMetrics:
     ) -> None:
         self._write = write
         self.on_round: Callable[[RoundRecord], None] | None = None
-        """Receives each record once it is written."""
         self._reread = reread
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
         self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
-        """Counts of values outside the ranges of columns; empty if unknown."""
+        """Counts outside the ranges of columns, if known."""
         self.stopping: RoundRecord | None = None
         """First round in which every training failed, or an honest update was cut, if known."""
         self._scenario = scenario
@@ -81,14 +80,11 @@ class RunMetrics:
         self.claims: dict[int, str] = {}
         """Reasons of void steps by round; empty if verifiers confirmed the step."""
         self._heard: dict[int, str] = {}
-        """Claims that no row holds yet."""
         self._before = -1
-        """Last round of an earlier server or simulation."""
         for record in earlier:
             self._before = max(self._before, record.round)
             self.claims.update(record.claims)
         self.missing: tuple[PartyId, ...] = ()
-        """Parties absent at the start."""
 
     def account_for(self, accounts: privacy.Accounts) -> None:
         """Start accounting for privacy, before the first report; earlier rounds are counted."""

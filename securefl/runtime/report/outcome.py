@@ -33,7 +33,6 @@ class Outcome(RunEnd):
     epsilon: float | None = None
     checks_failed: int | None = None
     skippers_failed: float | None = None
-    """Excluded share of the opened sums with a party without noise, 0 to 1."""
     false_alarms: int | None = None
     backdoor_success: float | None = None
     updates_refused: int = 0
@@ -44,11 +43,10 @@ class Outcome(RunEnd):
     failures: int | None = None
     """Failed trainings of counted parties; None if unknown to this process."""
     beyond: int | None = None
-    """Honest updates with coordinates beyond ``encoding.range``; None if unknown to this process."""
+    """Honest updates beyond ``encoding.range``; None if unknown to this process."""
     unchanged: int = 0
-    """Rounds whose step left the model unchanged."""
     evaluation: Mapping[str, float] = field(default_factory=dict)
-    """Metrics by sites of the final model if ``stop.metric`` selects it, else of the last evaluated model."""
+    """Metrics by sites of the final model if ``stop.metric`` selects it, else of the last evaluated one."""
     deviations: Mapping[str, float] = field(default_factory=dict)
     """Standard deviations by noise of entries of :attr:`evaluation`."""
 

@@ -50,7 +50,7 @@ class Account:
     """Privacy account of one run: epsilon spent by the parties, and its assumptions."""
 
     guarantee: Guarantee | None
-    """Guarantee of the honest party that released most often."""
+    """Guarantee of the honest party with most releases."""
     text: str
     kind: str
     releases: Mapping[PartyId, int]

@@ -16,7 +16,6 @@ from securefl.runtime.report.summary import Summary
 from securefl.runtime.report.text import printable
 
 _MAX_REFUSALS: Final = 50
-"""Rejections that the plain log shows."""
 
 
 class Progress(Protocol):
@@ -58,7 +57,7 @@ class PlainProgress:
         self._draft = RoundDraft(started=0.0)
         self._refusals = 0
         self._late: dict[tuple[str, str], Counter[str]] = {}
-        """Late messages since the last line, by vantage and cause: one line for all senders."""
+        """By vantage and cause: one line for all senders."""
 
     def start(self, header: RunHeader) -> None:
         """See :class:`Progress`."""

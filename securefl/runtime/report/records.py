@@ -23,7 +23,6 @@ NOT_THERE: Final = "did not turn up"
 RESTING: Final = "not drawn for this round"
 OVERSIZED: Final = "its update was refused as too long"
 ABSENCES: Final = frozenset({WITHHELD, NOT_THERE, RESTING})
-"""Reasons of parties that did not participate."""
 
 
 class Volume(NamedTuple):
@@ -96,23 +95,21 @@ class RoundRecord:
     redraws: int
     retries: int
     seconds: Mapping[str, float]
-    """Seconds per step; ``total`` is the whole round."""
+    """By step; ``total`` is the whole round."""
     traffic: Mapping[str, Mapping[Direction, Volume]]
     """Volume per party since the previous round ended."""
     refusals: Mapping[RefusedMessage, int]
     """Count of each rejection since the previous round ended."""
     epsilon: Mapping[PartyId, float | None] | None = None
-    """Upper bound of each party's epsilon up to this round; None without a guarantee."""
+    """Upper bound of each party's epsilon so far; None without a guarantee."""
     suspects: tuple[Suspect, ...] = ()
-    """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
     """Metrics by sites of the round's initial model."""
     doubted_metrics: tuple[Doubted, ...] = ()
-    """Sums with impossible metrics."""
     projections: int = 0
-    """Projections of single updates that validation would reveal to dealer and one evaluator together."""
+    """Projections of single updates that validation would reveal to dealer and one evaluator."""
     measured: int = 0
-    """Measured updates: an evaluator that deviates can learn one bit of its choice about each."""
+    """Updates about each of which a deviating evaluator can learn one bit of its choice."""
     weighing: Weighing | None = None
     """Weights of declared counts; None if all weights are equal."""
     failures: Mapping[PartyId, str] | None = None
@@ -122,7 +119,7 @@ class RoundRecord:
     beyond_range: Mapping[PartyId, int] | None = None
     """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
-    """Verdicts of verifiers since the previous row, by round: the reason of a void step, or empty."""
+    """Reasons of steps refused since the previous row, by round; empty if confirmed."""
     tally: Mapping[str, int] = field(default_factory=dict)
     """Sums of other numbers in the round's reports, by name."""
 

@@ -27,7 +27,7 @@ from securefl.runtime.report.records import (
 from securefl.scenario import Scenario
 
 _MAX_PARTIES: Final = 2000
-"""Maximum number of parties for a search of combinations of overlapping sums."""
+"""Maximum parties for a search of combinations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class ServerView:
 
     opened: int
     by_size: Mapping[int, int]
-    """Opened sums by number of updates in them, smallest first."""
+    """Opened sums by number of updates, smallest first."""
     exposed: tuple[tuple[int, str], ...]
-    """(round, party) of updates that are a sum of their own, or follow from the sums of their round."""
+    """(round, party) of updates that are a sum, or follow from their round's sums."""
     searched: bool
-    """True if all linear combinations of the sums of one round were searched."""
+    """True if all linear combinations of a round's sums were searched."""
     closed: int = 0
-    """Sums kept closed, since with others they would have crossed a party's limit."""
+    """Sums kept closed for a party's limit."""
 
     @property
     def smallest(self) -> int | None:
@@ -104,21 +104,17 @@ class Summary:
     rounds: tuple[RoundRecord, ...]
     view: ServerView
     refusals: Mapping[RefusedMessage, int]
-    """Rejections, most frequent first."""
     up: Volume
     down: Volume
     insecure: bool
-    """True if secrets came from a seed: then nothing was secret."""
+    """True if secrets came from a seed, and so were none."""
     seed: int = 0
-    """Public seed of the data split and the initial model."""
     simulated: bool = False
-    """True if there was no network and nothing to keep secret."""
     privacy: Account | None = None
     claims: Mapping[int, str] = field(default_factory=dict)
-    """Reasons of void steps by round; empty if verifiers confirmed the step."""
     checked: Checked | None = None
     columns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """In a simulation of statistics: missing values and values outside their range, by column."""
+    """In a simulation of statistics: missing and outside values by column."""
     seconds: float
     files: Mapping[str, str]
     ends: Mapping[str, transcript.JsonValue] = field(default_factory=dict)
@@ -236,7 +232,7 @@ class Summary:
 def _kept_model(
     scenario: Scenario, rounds: Sequence[RoundRecord], *, written: bool
 ) -> dict[str, transcript.JsonValue]:
-    """Return the model that a run with ``stop.metric`` keeps, and rounds in which that had too much noise.
+    """Return the kept model of a run with ``stop.metric``, and rounds with too much noise.
 
     An aborted run has no best model.
     """

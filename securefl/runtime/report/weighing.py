@@ -17,11 +17,11 @@ class Weighing:
     """Counts of a round's participants, against the round's cap."""
 
     cap: int
-    """U: the declared count that weighs 1."""
+    """Declared count that weighs 1."""
     parties: int
     truncated: int
     most: PartyId
-    """Party with the largest declared count; the first by name."""
+    """Party with the largest declared count, first by name."""
     declared: int
     share: float
     """Its part in the weight of all participants, in (0, 1]."""

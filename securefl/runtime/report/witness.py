@@ -37,9 +37,9 @@ _LOG = logs.log_of("runtime.report")
 MOST_OF_ONE: Final = 32
 """Maximum lines per round about one culprit."""
 MOST: Final = 512
-"""Maximum lines per round. Further ones are counted in one line per culprit at the end."""
+"""Maximum lines per round; the end counts further ones by culprit."""
 MOST_EVIDENCE: Final = 4
-"""Maximum evidence files of one kind against one process, so that no culprit fills the disk."""
+"""Maximum evidence files of one kind against one process: no culprit fills the disk."""
 _CULPRITS: Final = 256
 """Culprits counted separately: senders may use any name."""
 _OTHERS: Final = "others"
@@ -119,7 +119,6 @@ class Waiting:
 
     whom: tuple[str, ...]
     since: datetime
-    """Start of the wait, in this machine's time zone."""
 
     def __str__(self) -> str:
         return f"waits for {list_of(self.whom)} since {self.since:%H:%M:%S}"
@@ -163,7 +162,6 @@ class ProcessWitness:
         self._keeper = FrameKeeper(folder, lab=settings.lab) if verified else None
         stated = {} if plan is None else _stated_digests(plan)
         if self._keeper is not None:
-            # The roster's keys verify signatures.
             stated["roster"] = self._keeper.keep(settings.roster_file.read_bytes())
         self._writer = transcript.TranscriptWriter(
             _free_path(folder, settings.name),
@@ -191,7 +189,7 @@ class ProcessWitness:
         level = logging.INFO if isinstance(item, RoundStarted | RoundDone) else logging.DEBUG
         _LOG.log(level, "%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
         self._writer.append(kind, {"time": now, **fields})
-        # Reports are few and important: flush them in case the process is killed.
+        # Few and important: flush in case the process is killed.
         self._writer.flush()
         if isinstance(item, RoundDone):
             self._pass_traffic_on()
@@ -247,7 +245,7 @@ class ProcessWitness:
         """Record a sent message."""
         entry = self._entry(now, send.place, send.message)
         if isinstance(send.message, messages.ModelAnnounce):
-            # Public, and the start of every replay of a round; the parties' transcripts have its hash.
+            # Public, and the start of a round's replay; parties record its hash.
             params = np.frombuffer(send.message.params, dtype="<f4")
             entry["params"] = transcript.vector_record(params, self._run, self._lab)
         self._writer.append("sent", {"to": send.to, **entry})
@@ -307,7 +305,7 @@ class ProcessWitness:
             "place": list(place),
         }
         if isinstance(message, messages.MaskedInput):
-            # Masked, hence uniform without the keys. Samples serve the mask audits; the record has a digest.
+            # Masked, hence uniform without the keys. Samples serve the mask audits.
             vector = np.frombuffer(message.vector, dtype=encoding.ring_dtype(self._ring_bits))
             entry["vector"] = transcript.vector_record(vector, self._run, self._lab, self._length)
         else:

@@ -1,4 +1,4 @@
-"""A whole federation in one process: sums and models of a run, without network, keys and masks."""
+"""A whole federation in one process: a run's sums and models, without network, keys and masks."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
 """Attempts of CrypTen sums, which open with all of their members or not at all.
 
-Results of :func:`securefl.protocol.round.server.attempts.retry_without_missing` and its answers.
+Results as of :func:`securefl.protocol.round.server.attempts.retry_without_missing`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class BeforeInputs:
 
     unready: Mapping[ClusterKey, str]
     keyless: frozenset[PartyId]
-    """Members of a sum that was lost before any shares were dealt."""
+    """Members of a sum lost before any shares were dealt."""
     halted: frozenset[PartyId]
-    """Members of a sum that was lost before any update was submitted."""
+    """Members of a sum lost before any update was submitted."""
     listed: Mapping[ClusterKey, list[PartyId]]
     """Members on the key lists of the others."""
     able: Mapping[ClusterKey, list[PartyId]]
@@ -54,7 +54,7 @@ class Attempt(NamedTuple):
     number: int
     members: tuple[PartyId, ...]
     excluded: tuple[PartyId, ...] = ()
-    """Members of the previous attempt that are not in this one."""
+    """Members of the previous attempt only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,6 @@ class Attempts:
     submitted: Mapping[ClusterKey, list[PartyId]]
     """Members that submitted in the last attempt of each other sum."""
     further: tuple[tuple[ClusterKey, Attempt], ...]
-    """Attempts after the first, in order."""
 
 
 def started_over(

@@ -1,8 +1,8 @@
 """Canaries: records, or whole updates, that a fair coin includes or omits, to test whether it shows.
 
-A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient). Noise on
-other coordinates then does not matter, and no other unit is easier to find. It is sampled like any record, so
-that each record's guarantee holds for it.
+A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient): noise
+elsewhere does not matter, and no other unit is easier to find. It is sampled like any record, so that each
+record's guarantee holds for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from securefl.training import dpsgd
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flock:
-    """Canaries of one party; none for a party that hosts none."""
+    """Canaries of one party, perhaps none."""
 
     place: slice
     """Indices of this party's canaries among all."""
@@ -59,8 +59,9 @@ class Host:
     ) -> None:
         self.flock = flock
         self.without: dict[tuple[int, int], F64] = {}
-        """By round and local training: values of the update at all canaries' coordinates, f64 ``(m,)``,
-        without canaries. A distinguisher may know them: the guarantee holds even then."""
+        """By round and local training: values at all canaries' coordinates without canaries, f64 ``(m,)``. A
+        distinguisher may know them: the guarantee holds even then.
+        """
         self._coordinates = coordinates
         self._event = mechanism.event
         self._size = canary_size(scenario)
@@ -104,17 +105,14 @@ def canary_size(scenario: Scenario) -> float:
 def plant(
     federation: SimulatedFederation, hosts: Collection[PartyId], count: int, entropy: Entropy
 ) -> tuple[SimulatedFederation, Planted]:
-    """Return the federation with canaries in the updates of ``hosts``.
+    """Return the federation with canaries in the updates of ``hosts``, and the canaries.
 
     Args:
         federation: with privacy.
         hosts: parties that follow the protocol.
-        count: number of canaries, approximately: at most one per coordinate and record of the hosts; at party
+        count: approximate number of canaries: at most one per coordinate and record of the hosts; at party
             level one per host.
         entropy: entropy of coins, coordinates and sampling; independent of the server's knowledge.
-
-    Returns:
-        The federation, and its canaries.
 
     Raises:
         ConfigError: no privacy, or another sampler than Poisson's: in a batch of fixed size an omitted canary

@@ -1,7 +1,4 @@
-"""Checkpoints of a simulation: one file, whole or absent, bound to scenario and seed.
-
-The server's state is encoded as in :mod:`securefl.runtime.process.checkpoint`.
-"""
+"""Checkpoints of a simulation: one file, whole or absent, bound to scenario and seed."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -35,8 +32,7 @@ def write_checkpoint(
 ) -> None:
     """Write the next round's initial state, replacing the former checkpoint atomically.
 
-    ``training`` describes the training so far, which determines bits
-    (:attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`).
+    ``training`` is :attr:`securefl.runtime.simulation.federation.SimulatedFederation.training`.
 
     Raises:
         RunAbortedError: the write failed.

@@ -26,7 +26,7 @@ from securefl.training.sites import SiteLog, SiteMaker
 class SimulatedCoalition:
     """Channels of coalitions in a simulation, and the knowledge of an omniscient attacker.
 
-    Holds the updates of one round: 8 d bytes for each party that is asked.
+    It holds the updates of one round: 8 d bytes for each party asked.
     """
 
     def __init__(self, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
@@ -71,22 +71,18 @@ class SimulatedFederation:
     """Parties in the order of their names."""
     trainings: Trainings
     module: torch.nn.Module
-    """The server's copy of the model, whose parameters may be overwritten."""
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     initial: F32
-    """Parameters before the first round, shape (d,)."""
     consult: holdings.Consult | None = None
-    """Gradients of the server's own data; None if no rule needs them."""
     data: str = ""
     vectorised: bool = False
     """True if training differs from a run's in the rounding of floating-point sums."""
     note: str = ""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
-    """Choosers of task groups by party; empty with one group."""
 
     @property
     def training(self) -> str:
-        """Description of the training: simulations that differ in it differ in their bits."""
+        """Description of the training, which determines a simulation's bits."""
         how = "vectorised over parties" if self.vectorised else "party by party"
         return f"{how} on {next(self.module.parameters()).device.type}, {self.data}"
 
@@ -108,8 +104,7 @@ def assemble(
     """Split the data, draw the roster and build the model, as the launcher and processes of a run do.
 
     Everything follows from ``seed``, as in a run with insecure seeded entropy, unless ``secret`` is given.
-    This process uses one torch thread per operation, as processes of a run do: their number would change the
-    bits.
+    This process uses one torch thread per operation, as a run does: their number would change the bits.
 
     Args:
         scenario: the scenario.
@@ -117,12 +112,11 @@ def assemble(
         seed: the public seed.
         data_dir: folder of the data sets.
         device: overrides ``training.device``.
-        exact: train party by party, to the bits of a run, even if there is a faster way.
+        exact: train party by party, to the bits of a run.
         threads: parties, or groups of them, that train concurrently on a CPU; no result depends on it.
-        secret: entropy of batches, rounding and noise, for scenarios with privacy: then results are as
-            private as in a run.
+        secret: entropy of batches, rounding and noise: then results are as private as in a run.
         dataset: replaces the scenario's data set.
-        sites: makes each party's site, by name, if the scenario's model is trained by sites.
+        sites: makes each party's site, by name, if sites train the model.
         site_log: log of a party's site.
 
     Raises:

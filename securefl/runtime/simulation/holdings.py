@@ -18,9 +18,8 @@ from securefl.training.data import Dataset, Shard, shards_of, split, turns_of
 from securefl.training.sites import Layout, SiteLog, SiteMaker, SiteTrainer, columns_of, make_site
 
 Crew = Callable[[Mapping[PartyId, misbehaviour.PartyBehaviour], entropy.Entropy], ChosenTrainers]
-"""Function from all parties' behaviours and the root of their randomness to their trainers."""
+"""Makes trainers from all parties' behaviours and the root of their randomness."""
 Consult = Callable[[int, F32, tuple[int, ...]], tuple[F64, ...]]
-"""Function from round, parameters and reclusterings to gradients of the server's own data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +27,7 @@ class Holdings:
     """The model, and the data of all parties."""
 
     module: torch.nn.Module
-    """The server's copy of the model, whose parameters may be overwritten."""
+    """The server's copy, whose parameters may be overwritten."""
     initial: F32
     """Parameters before the first round, shape (d,)."""
     samples: Mapping[PartyId, int]
@@ -36,9 +35,9 @@ class Holdings:
     evaluator: sgd.Evaluator | sgd.GroupEvaluator | sgd.NoTestSet
     title: str
     consult: Callable[[entropy.Entropy], Consult | None] = lambda _root: None
-    """Function from the root of the run's randomness to ``Consult``; returns None if no rule needs it."""
+    """Makes ``Consult`` from the root of the run's randomness; None if no rule needs it."""
     choosers: Mapping[PartyId, sgd.Chooser] = field(default_factory=dict)
-    """Choosers of task groups by party; empty with one group."""
+    """By party; empty with one task group."""
 
 
 def held_by_split(

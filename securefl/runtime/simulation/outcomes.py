@@ -1,8 +1,8 @@
 """Outcomes of a round with dropouts: survivors, opened sums, and killed parties.
 
-Results of the machines of :mod:`securefl.protocol.round.shared` with
-:mod:`securefl.runtime.misbehaviour.silence`, without messages, for a server that waits for all answering
-parties. Tests compare both.
+They equal those of the machines of :mod:`securefl.protocol.round.shared` with
+:mod:`securefl.runtime.misbehaviour.silence`, if the server waits for all answering parties. Tests compare
+both.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -49,7 +49,7 @@ class RoundOutcomes:
 
 
 Vetoes = Callable[[frozenset[PartyId], tuple[int, ...]], frozenset[PartyId]]
-"""Function from survivors and admitted reclusterings to the survivors that refuse to release shares."""
+"""From survivors and admitted reclusterings to the survivors that refuse to release shares."""
 
 
 def nobody_vetoes(_survivors: frozenset[PartyId], _admitted: tuple[int, ...]) -> frozenset[PartyId]:
@@ -118,7 +118,7 @@ def fates(
         refused=tuple(refused),
         silenced=_silent_parties(assignment, deviations, summing, survivors),
         further=further,
-        # A party records its shares before they are sent, and never learns that they were not.
+        # A party records its shares before sending, and never learns that they were lost.
         givers=giving if certified else frozenset(),
     )
 
@@ -156,7 +156,7 @@ def _silent_parties(
     summing: attempts.BeforeInputs,
     survivors: frozenset[PartyId],
 ) -> frozenset[PartyId]:
-    """Return the silent parties that reached their phase in all of their sums, or the freeze."""
+    """Return the silent parties that reached their phase in all their sums, or the freeze."""
 
     def came(party: PartyId, phase: scenario.Phase) -> bool:
         match phase:

@@ -101,7 +101,7 @@ class SimulatedParty:
         return upload
 
     def beyond(self, round_: int) -> int:
-        """Return the number of coordinates beyond the encoding's range in the updates of a round."""
+        """Return the number of coordinates beyond the encoding's range in a round's updates."""
         return sum(many for (number, _), many in self._beyond.items() if number == round_)
 
     def uploads(
@@ -115,9 +115,7 @@ class SimulatedParty:
     def kept_noise(self, setup: secure_sum.Setup, survivors: int) -> Iterator[Ring]:
         """Yield the components of its removable noise that a sum keeps, ring words (d,).
 
-        Args:
-            setup: setup of the sum, at its first attempt.
-            survivors: number of survivors, itself included.
+        ``setup`` is the sum's at its first attempt; ``survivors`` includes this party.
         """
         if setup.removable is None:
             return

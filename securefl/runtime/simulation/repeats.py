@@ -1,7 +1,7 @@
 """Repeated models in a simulation, and the parties that would refuse them (ADR 0043, 0058).
 
-The simulated server is honest and repeats a model only after a round without update. The history of the
-current models then holds all that an account could object to. Earlier runs are not simulated.
+The simulated server repeats a model only after a round without update. So the history of the current models
+holds all that an account could object to. Earlier runs are not simulated.
 """
 
 from collections.abc import Collection

@@ -135,8 +135,7 @@ class SimulatedRounds:
     def step(self, evaluate: Evaluate) -> Outcome | None:
         """Simulate the next round; return the end of the run, None while rounds are left.
 
-        Args:
-            evaluate: tests a round's model, and may store it; returns None without test data.
+        ``evaluate`` tests a round's model, and may store it; it returns None without test data.
         """
         if not self._begun:
             self._begun = True

@@ -1,6 +1,6 @@
 """Schedules: presence, survivors and opened sums by round of a recorded run, for its simulation.
 
-A simulation of the same seed has the same updates and steps. It cannot know absences, dropouts and void
+A simulation of the same seed has the same updates and steps, but cannot know absences, dropouts and void
 rounds; nor the clusters, which follow from the run's id and keys.
 """
 
@@ -64,11 +64,10 @@ class RoundFate:
 
     present: frozenset[PartyId]
     drawn: RecordedDraw | None = None
-    """Clusters; None if none were drawn."""
     survivors: frozenset[PartyId] = frozenset()
     opened: frozenset[ClusterKey] = frozenset()
     left_open: frozenset[PartyId] | None = None
-    """Drawn parties, if the server was killed in the round and another resumed; otherwise None."""
+    """Drawn parties, if the server was killed in the round and another resumed."""
 
     def there(self, parties: Mapping[PartyId, SimulatedParty]) -> dict[PartyId, SimulatedParty]:
         """Return the parties that were in the draw."""
@@ -131,11 +130,7 @@ class Schedule:
 
 
 def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> Schedule:
-    """Return the schedule of a run.
-
-    Args:
-        run: the run's id.
-        transcripts: entries of the server's transcripts, in the order of process starts.
+    """Return the schedule of a run from its server's transcripts, in the order of process starts.
 
     Raises:
         ConfigError: verifiers did not confirm a step, which no simulation can repeat.

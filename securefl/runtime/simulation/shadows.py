@@ -47,22 +47,18 @@ class Pool:
     """Records for shadow models: each trains on another half of ``dataset``'s training half."""
 
     scenario: Scenario
-    """Scenario, settled if it has privacy. Its data set, limits and the server's own samples are ignored."""
+    """Settled if it has privacy. Its data set, limits and the server's own samples are ignored."""
     dataset: Dataset
     initial: F32 | None = None
-    """Initial parameters; None for the scenario's own model."""
+    """None for the scenario's own model."""
     share: float = 0.5
-    """Share of the pool that each is trained on."""
+    """Part of the pool that each trains on."""
 
     def shadows(self, count: int, seed: int, secret: entropy.Entropy | None = None) -> Iterator[Shadow]:
         """Train ``count`` models, one after the other; each costs a simulation of the scenario.
 
-        Behaviours of the server are omitted.
-
-        Args:
-            count: number of models.
-            seed: seed of the records' choice, and of all else except noise and sampling with privacy.
-            secret: entropy of noise and sampling; None for the operating system.
+        Behaviours of the server are omitted. ``seed`` determines the records, and all else except noise and
+        sampling with privacy, whose entropy is ``secret``, or the operating system's.
 
         Raises:
             ConfigError: the scenario cannot be simulated on that many records.
@@ -112,10 +108,10 @@ def one_cluster(scenario: Scenario, size: int) -> Scenario:
     """Return the scenario with one cluster of ``size`` parties and one round that applies its mean.
 
     Its final model is the initial one plus the cluster's mean update: all that one opened sum reveals.
-    Behaviours, checks and other settings of several clusters are removed. Noise is unchanged.
+    Behaviours, checks and settings of several clusters are removed; noise is unchanged.
     """
     sums = scenario.secure_sum
-    # As many shares as in the scenario hide a record, so that each party adds the same noise.
+    # As many shares hide a record as before: each party adds the same noise.
     hiding = min(size, sums.min_survivors - sums.colluders_per_cluster)
     return msgspec.structs.replace(
         scenario,
@@ -143,7 +139,7 @@ class _Last:
             self.params = report.params
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`securefl.runtime.simulation.rounds.Listener`."""
+        """Ignore rejections."""
 
 
 def _evaluate_nothing(_params: F32) -> sgd.Evaluation:

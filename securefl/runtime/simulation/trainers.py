@@ -1,7 +1,4 @@
-"""Trainers of a simulation: parties one by one, to the bits of a run, or many at once.
-
-Updates of a round are trained once; those that attackers also need are kept.
-"""
+"""Trainers of a simulation: parties one by one, to the bits of a run, or many at once."""
 
 import copy
 import os
@@ -37,26 +34,24 @@ class TrainingTask(NamedTuple):
     work: int
     """Index among the round's local trainings; each has its own randomness."""
     params: F32
-    """The round's model, f32 ``(d,)``."""
+    """f32 ``(d,)``."""
     names: Sequence[PartyId]
     carries: Carries = NO_CARRY
     samples: int | None = None
-    """Maximum number of own samples that each uses; None for all."""
+    """Maximum of own samples; None for all."""
 
 
 TrainParties = Callable[[TrainingTask], Iterator[tuple[PartyId, F64 | None]]]
-"""Function that yields each party of the task once, in any order, with its update f64 ``(d,)`` or None.
-
-None means a failed training. The same task gives the same bits. Callers may stop early.
+"""Function that yields each party once, in any order, with its update f64 ``(d,)``, or None if its training
+failed. The same task gives the same bits. Callers may stop early.
 """
 
 
 def one_by_one(crews: Sequence[Mapping[PartyId, rounds.Trainer]], root: Entropy) -> TrainParties:
     """Train each party as its own process would, to the same bits.
 
-    Args:
-        crews: the trainers of all parties, once per thread; those of one crew may share a model.
-        root: the root of the run's randomness.
+    ``crews`` are the trainers of all parties, once per thread; those of one crew may share a model. ``root``
+    is the root of the run's randomness.
     """
     idle: SimpleQueue[Mapping[PartyId, rounds.Trainer]] = SimpleQueue()
     for crew in crews:
@@ -88,7 +83,6 @@ class Allotment(NamedTuple):
     poisoned: data.Portion
     """Same as ``honest`` for a party that never poisons."""
     poisons: Callable[[int], bool]
-    """Returns True if the party poisons in a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +136,6 @@ class ChosenTrainers(NamedTuple):
 
     train: TrainParties
     vectorised: bool
-    """True if results differ from those of a run in the rounding of floating-point sums."""
     note: str
 
 
@@ -169,11 +162,10 @@ def choose_trainers(
     exact: bool,
     threads: int,
 ) -> ChosenTrainers:
-    """Return the trainers of a simulation.
+    """Return the trainers of a simulation; those that train one by one overwrite ``module``.
 
-    Parties that train one by one overwrite ``module``. The flag ``exact`` gives the results of a run, bit for
-    bit on a CPU, up to rounding on a GPU. On a CPU ``threads`` parties or chunks train concurrently. No
-    result depends on their number.
+    The flag ``exact`` gives the results of a run, bit for bit on a CPU, up to rounding on a GPU. On a CPU
+    ``threads`` parties or chunks train concurrently; no result depends on their number.
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes would be padded to the largest.
@@ -191,7 +183,7 @@ def choose_trainers(
         pool, allotments = _allot(shards, cast, device, root)
         steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=_VECTORISED)
-    # Dropout and custom models draw from torch's global generator, which threads would share.
+    # Dropout and custom models draw from torch's global generator.
     alone = device.type != "cpu" or model.draws
     first_crew = {
         name: rounds.ShardTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
@@ -231,7 +223,7 @@ def _nobody(_party: PartyId) -> bool:
 class Trainings:
     """Local training on demand.
 
-    Holds the updates of one round, 8 d bytes for each party that ``keeps`` selects.
+    It holds the updates of one round, 8 d bytes for each party that ``keeps`` selects.
 
     Args:
         train: trains the parties of a task.
@@ -243,9 +235,7 @@ class Trainings:
         self._keeps = keeps
         self._round = -1
         self.carries: Carries = NO_CARRY
-        """Start of per-example momentum in the next trainings."""
         self.samples: int | None = None
-        """Maximum number of samples that a party uses in the next trainings; None for all."""
         self._kept: dict[tuple[PartyId, int], F64 | None] = {}
         self._failed: dict[PartyId, int] = {}
 

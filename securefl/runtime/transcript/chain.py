@@ -204,7 +204,7 @@ class Transcript:
     """True if the writer was killed within the last line, which is left out."""
     head: str
     length: int
-    """Number of lines ever written, deleted segments included."""
+    """Lines ever written, deleted segments included."""
     first: int = 0
     """``n`` of the first line, > 0 if earlier segments are missing."""
     round: int | None = None

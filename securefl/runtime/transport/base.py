@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
     up: bool
     kept: bool = False
-    """True if the far side is known to have kept frames it had taken, and frames for us meanwhile."""
+    """True if the far side is known to have kept frames it had taken, and frames for us."""
 
 
 class LostFrame(NamedTuple):

@@ -103,8 +103,8 @@ class RunningBroker:
 
 
 QUEUE_BYTES: Final = 1 << 30
-"""Maximum bytes that mosquitto keeps for a client that is away: a bound on memory. Several times a round's
-traffic, since mosquitto drops frames beyond it.
+"""Maximum bytes that mosquitto keeps for an absent client, to bound memory. Several times a round's traffic:
+it drops frames beyond.
 """
 
 

@@ -22,7 +22,7 @@ WORDS: Final = frozenset({ASKS, ANSWERS})
 
 _ANSWER_EVERY: Final = 1.0
 _SERVER_STAYS: Final = 10.0
-"""Seconds per broker of the list, plus one such period: a party needs at most that for one broker."""
+"""Seconds per broker, plus one such period: a party needs at most that for one broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class Meeting:
     """Processes that a process looks for."""
 
     own: str
-    """Topic of this process's questions and answers."""
     others: tuple[str, ...]
     """Filters of the others' topics."""
     nobody: frozenset[str] = frozenset()

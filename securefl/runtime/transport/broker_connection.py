@@ -135,12 +135,7 @@ class Reach:
         )
 
     async def _beside(self, at: int) -> connecting.Connection:
-        """Open another connection, ``<client id>-probe``, with a clean session.
-
-        Raises:
-            ConfigError: a TLS file cannot be used.
-            aiomqtt.MqttError: the broker does not accept it.
-        """
+        """Open another connection, ``<client id>-probe``, with a clean session."""
         limits = replace(self._limits, silence=0)
         connection = connecting.Connection(
             self._brokers.urls[at], f"{self._client_id}-probe", None, limits, forget=True

@@ -89,7 +89,7 @@ class Connection(aiomqtt.Client):
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # paho's thread ends within 5 seconds; do not wait for CONNACK as well.
+            # paho's thread ends within 5 seconds; do not wait for CONNACK too.
             if not self._connected.done():
                 self._connected.set_exception(aiomqtt.MqttError("cancelled"))
             with contextlib.suppress(aiomqtt.MqttError):

@@ -37,7 +37,7 @@ class ProbeError(aiomqtt.MqttError):
 
 
 OpenProbe = Callable[[], Awaitable[connecting.Connection]]
-"""Opens another connection of this client, with a clean session, to the measured broker."""
+"""Opens another connection of this client, with a clean session."""
 
 
 class _Answer(Enum):
@@ -117,7 +117,6 @@ class _Probe:
 async def _unless_lost(
     connection: connecting.Connection, talk: Awaitable[None], within: float
 ) -> _Answer | None:
-    """Run ``talk`` over a connection; return the reason of a failure, or None."""
     talking, losing = asyncio.ensure_future(talk), asyncio.ensure_future(connection.lost())
     try:
         await asyncio.wait({talking, losing}, timeout=within, return_when=asyncio.FIRST_COMPLETED)

@@ -226,7 +226,7 @@ class MqttTransport:
                 if self._ended is not None:
                     return
                 if self._reached is not None and not self._met:
-                    # No frame is lost without another process, and the time of failures continues.
+                    # No frame is lost without other processes; the time of failures continues.
                     continue
                 now, refused = loop.time(), isinstance(trouble, ConfigError)
                 stood = now - began if was_up or self._link.up else 0.0
@@ -327,7 +327,6 @@ class MqttTransport:
     def _sent_again(self, outgoing: OutgoingFrame, done: asyncio.Future[None]) -> None:
         self._unacknowledged.pop(outgoing, None)
         if not done.cancelled():
-            # Mark the exception as retrieved.
             done.exception()
 
     async def _look_around(self, connection: Connection, company: Company) -> None:

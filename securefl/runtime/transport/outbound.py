@@ -24,8 +24,8 @@ class OutgoingFrame:
     again: bool = False
     """True if a broker acknowledged it before it was lost or restarted."""
     carriers: tuple[int, tuple[bytes, ...]] = (0, ())
-    """Limit in bytes, and carriers: the same over each connection with this limit, so that receivers
-    recognise copies.
+    """Limit in bytes, and carriers, the same over each connection with this limit: receivers recognise
+    copies.
     """
 
 
