@@ -1,7 +1,7 @@
 """Entries of an account: one JSON line each, chained by hashes (ADR 0043).
 
-Keys are digests (:func:`securefl.runtime.account.summary.key_digest`); members are indices into
-:attr:`Run.parties`; rows of members are keyed by model digest.
+Keys are digests (:func:`securefl.runtime.account.summary.key_digest`), members indices into
+:attr:`Run.parties`, rows keyed by model digest.
 """
 
 from collections.abc import Iterable, Sequence

@@ -53,11 +53,8 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
 class AccountFile:
     """Account in use, locked against other processes; a last line cut off by a crash is dropped.
 
-    Args:
-        path: an existing file.
-        owner: its owner.
-        tip: the tip on this machine; None for a key that ends with the run.
-        adopt: True if the owner states that this is the whole account and its only copy.
+    ``tip`` is this machine's, None for a key that ends with the run. To ``adopt`` states that this is the
+    whole account and its only copy.
 
     Raises:
         ConfigError: the file is missing, in use, damaged, another owner's, rolled back or from another
@@ -107,8 +104,7 @@ class AccountFile:
         """Write an entry durably, then the tip.
 
         Raises:
-            RunAbortedError: the entry cannot be written; the file is unchanged and the caller must not
-                release.
+            RunAbortedError: the write failed; the file is unchanged and the caller must not release.
         """
         line = line_of(entry, self._last)
         try:

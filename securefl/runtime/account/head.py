@@ -1,4 +1,4 @@
-"""Tip of an account: its length and last hash, kept on the machine apart from the account (ADR 0043).
+"""Tip of an account: its length and last hash, apart from the account (ADR 0043).
 
 It detects an account rolled back or copied from another machine, but no rollback of the machine.
 """
@@ -115,7 +115,7 @@ class Tip:
         """Lock the key on this machine, for all copies of its account.
 
         Returns:
-            A handle that holds the lock until it is closed; None if another process holds it.
+            A handle that holds the lock until closed; None if another process holds it.
 
         Raises:
             ConfigError: this user cannot write the state folder.

@@ -187,7 +187,7 @@ def unresolved_of(entries: Sequence[Entry], roster: crypto.Roster) -> tuple[leak
 def outcomes_of(entries: Sequence[Entry], run: RunId, server: str) -> tuple[Outcomes, tuple[int, ...]]:
     """Return outcomes of a server's rounds over all runs, and undecided rounds of this run.
 
-    Only a run's last round with an input can be undecided: each is decided before the next takes one. In an
+    Each round is decided before the next takes an input: only a run's last one can be undecided. In an
     earlier run it has no outcome.
     """
     refunds = {
@@ -283,7 +283,7 @@ def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None 
 
     It is infinite if a release was without noise, or hid single records while ``unit`` is the party. Choices
     of task groups add pure epsilon, even without updates: a server may void every round after an answer. The
-    current run ``but`` counts its own releases, except those with other noise.
+    current run ``but`` is left out, except releases with other noise.
 
     Raises:
         ConfigError: dp_accounting is missing.

@@ -13,10 +13,10 @@ class LocalDevice(NamedTuple):
 
 
 def local_device(wanted: str, processes: int) -> LocalDevice:
-    """Choose once for all ``processes`` (each would need a CUDA context to find out).
+    """Choose once for all ``processes``: each would need a CUDA context to find out.
 
-    ``wanted`` is ``auto``, ``cpu`` or ``cuda``. torch, which takes a second to import, is imported only if a
-    CUDA driver is installed or CUDA is wanted.
+    ``wanted`` is ``auto``, ``cpu`` or ``cuda``. torch is imported only if a CUDA driver is installed or CUDA
+    is wanted.
 
     Raises:
         ConfigError: ``cuda`` is wanted, and is missing or has too little memory for all processes.

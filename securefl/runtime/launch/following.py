@@ -32,15 +32,10 @@ def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded:
 class Following:
     """Dispatcher of the news of a run's processes.
 
-    Args:
-        metrics: receives the server's reports, and all rejections.
-        progress: shows them.
-        parties: recipients of a broadcast.
-        alone: True if only the server sends news: remarks need no name then.
-        trainings: True if failed trainings may be known outside their parties: on one machine without
-            ``[privacy]``, or in the lab.
-        updates: True if coordinates beyond the encoding's range may be counted: as for trainings, and without
-            a clip bound.
+    ``parties`` receive a broadcast. If ``alone``, only the server sends news: remarks need no name.
+    ``trainings``: failed trainings may be known outside their parties (on one machine without ``[privacy]``,
+    or in the lab). ``updates``: coordinates beyond the encoding's range may be counted (as for trainings, and
+    without a clip bound).
     """
 
     def __init__(

@@ -120,7 +120,7 @@ def _end_of(outcome: kernel.Finished | kernel.Aborted) -> report.RunEnd:
 def lead(settings: process.ProcessSettings, progress: report.Progress) -> report.Summary:
     """Lead a run to its end; leave model, metrics, transcript and summary in ``settings.out``.
 
-    The summary is written while the process still handles signals: a second signal does not prevent it.
+    A second signal does not prevent the summary, which is written while the process handles signals.
 
     Raises:
         ConfigError: refused; nothing was written.

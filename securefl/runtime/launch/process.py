@@ -1,10 +1,10 @@
 """Processes of a run as functions of their settings; each closes its transcript at any end.
 
-Memory: all threads are started at once, since an event loop starts another whenever all are busy (a quarter
-of a megabyte each). CPython collects the oldest generation once new objects are a quarter of it: with the
-libraries' half a million, after ten thousand rounds at a kilobyte each. glibc gives each thread an arena, and
-messages are freed in other threads: holes many times the model's size. After 20 verified rounds of 1.2
-million parameters a server had 1.9 GB and a party 0.9 GB; with one arena 0.8 and 0.5 GB.
+All threads are started at once: an event loop starts another whenever all are busy (a quarter of a megabyte
+each). CPython collects the oldest generation once new objects are a quarter of it: after ten thousand rounds
+at a kilobyte each. glibc gives each thread an arena, with holes of many times the model's size. After 20
+verified rounds of 1.2 million parameters a server had 1.9 GB and a party 0.9 GB; with one arena 0.8 and 0.5
+GB.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ class DropsOut:
     """Seam of one ``drop`` (back in the next round) or ``kill`` (never back).
 
     Messages of a step later than ``phase`` are withheld in all reclusterings, which progress at different
-    speeds. A party that never reaches the step in an instance falls silent at the freeze.
+    speeds. A party that never reaches the step falls silent at the freeze.
     """
 
     def __init__(self, behaviour: scenario.Drop | scenario.Kill) -> None:

@@ -1,7 +1,7 @@
 """Remove a folder once the process at the other end of standard input is gone.
 
-``python -I -S _remove_with_parent.py <folder>``: only the folder's owner can write to the pipe. It imports
-nothing of securefl, to wait within milliseconds.
+``python -I -S _remove_with_parent.py <folder>``: only its owner can write to the pipe. It imports nothing of
+securefl, to wait within milliseconds.
 """
 
 import os

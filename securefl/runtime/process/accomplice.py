@@ -142,7 +142,7 @@ class Accomplice:
     def telling(self, train: Training) -> Training:
         """Return a training that then exchanges its result, or failure, with the coalition.
 
-        It raises the errors of ``train``, and RunAbortedError if the disk is full.
+        It raises the errors of ``train``, and RunAbortedError if a write fails.
         """
 
         def train_and_tell(asked: kernel.Train) -> F64:

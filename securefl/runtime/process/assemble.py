@@ -115,7 +115,7 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
     """Connect to a broker; return the transport and the frame size in bytes.
 
     All brokers reachable now carry such frames whole; later connections are measured anew. After ``silence``
-    seconds without an answer this process counts as gone.
+    seconds this process counts as gone.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -149,8 +149,8 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
-    SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals ignored by the
-    parent process (``nohup``, a launcher) stay ignored.
+    SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals that the parent
+    process ignores (``nohup``) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -1,7 +1,7 @@
 """Processes of a run on one machine: start and supervision.
 
-A fork server imports the heavy libraries once: 60 processes start in seconds and share those pages. CUDA
-would not survive the fork, and is initialised after it. No child outlives the launcher or the fork server
+A fork server imports the heavy libraries once: 60 processes start in seconds and share them. CUDA would not
+survive the fork, and is initialised after it. No child outlives the launcher
 (:mod:`securefl.runtime.process.parent_death`).
 """
 

@@ -21,8 +21,7 @@ _LONGEST_PID: Final = 20
 def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
     """Lock the folder for the process of this name.
 
-    The kernel's lock (``flock`` on ``.<name>.lock``) ends with a killed process. Errors name ``holder``, ``a
-    process of <name>`` by default.
+    The kernel's lock (``flock`` on ``.<name>.lock``) ends with a killed process. Errors name ``holder``.
 
     Raises:
         ConfigError: another process holds it, the server has finished a run there, or it cannot be written.

@@ -24,13 +24,10 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class FileJournal:
-    """Journal of one process; a last entry cut off by a crash is dropped, as its effect was not performed.
+    """Journal of one process; a last entry cut off by a crash is dropped: its effect was not performed.
 
-    Args:
-        path: the file.
-        run: run whose entries count; those of other runs stay.
-        bound: bytes from which entries before the last round are dropped, also from ``submitted`` (server);
-            None if all count.
+    Entries of other runs stay, and do not count. A server's file of ``bound`` bytes is rewritten with its
+    last round only, also in ``submitted``.
 
     Raises:
         ConfigError: the file cannot be read, or holds other lines than entries.

@@ -1,7 +1,7 @@
 """Local setup of a run on one machine: keys, and in one private folder roster and shards.
 
-For demos and tests only: in a deployment each party creates its own key (``securefl keygen --party``), and
-private keys never share a machine.
+For demos and tests only: in a deployment each party creates its own key, and private keys never share a
+machine.
 """
 
 from collections.abc import Mapping

@@ -36,8 +36,8 @@ class LocalWorker:
     ) -> LocalResult | None:
         """Perform an effect in a worker thread; return None if a newer round has superseded it.
 
-        Training and choosing turn any exception into an event: a process that ended or hung would reveal to
-        the server how its data react to the model.
+        Training and choosing turn any exception into an event: a process that ended or hung would reveal how
+        its data react to the model.
 
         Raises:
             UsageError: this process cannot perform the effect: a bug.

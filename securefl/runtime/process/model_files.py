@@ -36,15 +36,11 @@ _NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
 
 
 class RoundModels:
-    """Models of single rounds at a server, as links to files written anyway.
+    """Models of a server's single rounds, as links to files written anyway.
 
-    A round without a model, or with a refused step, has no file.
-
-    Args:
-        last: file of the last model, replaced by renaming before a round is done.
-        module: the model.
-        keep: number of latest rounds to keep; None for all.
-        count: models of a round: several for task groups.
+    A round without a model, or with a refused step, has no file. ``last`` is replaced by renaming before a
+    round is done. ``keep`` is the number of latest rounds, None for all; ``count`` the number of models (task
+    groups).
     """
 
     def __init__(self, last: Path, module: torch.nn.Module, keep: int | None, count: int) -> None:
@@ -109,10 +105,10 @@ def _name_again(path: Path, other: Path) -> None:
 
 
 class HeardModel:
-    """Last model that a party received, written once it is final.
+    """Last model that a party received, the result of the round before the announced one.
 
-    It is the result of the round before the announced one. If rounds are verified, it waits until its link of
-    the chain is confirmed. Only frozen parameters of ``module`` are read, since training may be in progress.
+    It is written once final: if rounds are verified, when its link of the chain is confirmed. Only frozen
+    parameters of ``module`` are read, since training may be in progress.
     """
 
     def __init__(self, path: Path, module: torch.nn.Module, scenario: Scenario) -> None:

@@ -46,7 +46,7 @@ async def run_party(
     ``open_witness`` is called after all checks and the connection: a refused process writes nothing.
 
     Raises:
-        ConfigError: this party's configuration, key or data is refused.
+        ConfigError: configuration, key or data are refused.
         RunAbortedError: the broker is out of reach, or journal or account cannot be written.
     """
     models.limit_threads()

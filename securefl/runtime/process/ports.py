@@ -74,8 +74,7 @@ class LocalWork:
     """Computations of a process, performed in a worker thread.
 
     If training or choosing raises, the party sends zeros, and only its own log shows it. A ``SecureflError``
-    in consulting costs the round its update. Other errors in consulting or evaluating are bugs and end the
-    process.
+    in consulting costs the round its update. Other errors are bugs and end the process.
     """
 
     train: Callable[[kernel.Train], F64] | None = None

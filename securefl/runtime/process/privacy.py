@@ -17,7 +17,7 @@ def length_of(scenario: Scenario, shard: data.Shard, seed: int) -> int:
     """Return d, the number of trained parameters of the scenario's model on such data.
 
     Raises:
-        ConfigError: there is no such model for this data.
+        ConfigError: the data fit no such model.
     """
     module = models.model_of(scenario, shard.input_shape, shard.classes, seed, tokens=shard.tokens)
     return models.dimension(module)
@@ -63,7 +63,7 @@ def settle_setup(scenario: Scenario, stage: LocalSetup, run: RunId, seed: int, *
 def check_own_privacy(plan: RunPlan, records: int, *, trusted: bool) -> None:
     """Check a party's privacy in a settled scenario, for its number of records.
 
-    It is ``trusted`` if the launcher on this machine settled it, or nothing is guaranteed anyway.
+    It is ``trusted`` if this machine's launcher settled it, or nothing is guaranteed anyway.
 
     Raises:
         ConfigError: ``records`` is below the scenario's assumption, or the releases exceed the budget;
@@ -89,13 +89,9 @@ def own_releases(
 ) -> int | None:
     """Return the number of releases that a party's budget allows in this run; None without one.
 
-    Epsilons of runs are added (basic composition), for any noise.
-
-    Args:
-        plan: the run's plan.
-        budget: epsilon for this party's data over all runs; None for the scenario's.
-        spent: epsilon of earlier runs on these data outside the account.
-        accounted: epsilon of the account's runs, by unit.
+    Epsilons of runs are added (basic composition), for any noise. ``budget`` replaces the scenario's.
+    ``spent`` is epsilon of earlier runs on these data outside the account, ``accounted`` that of the
+    account's runs by unit.
 
     Raises:
         ConfigError: the scenario has no privacy or no budget, or less than one round's epsilon is left;

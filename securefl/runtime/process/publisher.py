@@ -154,8 +154,7 @@ class Publisher:
     def lost(self, kept: bool) -> Iterator[LostFrame]:
         """Yield this round's frames that a broker acknowledged and may have lost.
 
-        Small amounts are resent even in a kept session, since amqtt forgets unacknowledged frames. Receivers
-        drop duplicates.
+        Small amounts are resent even in a kept session, since amqtt forgets unacknowledged frames.
         """
         if kept and self._kept_bytes > CHEAP:
             return
@@ -170,7 +169,7 @@ class Publisher:
     async def again(self, to: PartyId, *, kept: bool) -> None:
         """Resend this round's frames to ``to``, which reports a reconnect in a new or ``kept`` session.
 
-        At most :data:`REPEATS` times a round per process: a short message triggers a whole model.
+        At most :data:`REPEATS` times a round: a short message triggers a whole model.
         """
         self._back.add(to)
         self._repeated[to] += 1

@@ -124,10 +124,10 @@ async def run_server(
 ) -> kernel.Finished | kernel.Aborted:
     """Lead the run to its end; the latest model is always in ``settings.out``.
 
-    ``open_witness`` is called after all checks and the connection: a refused process writes nothing.
+    ``open_witness`` is called as in ``run_party``.
 
     Raises:
-        ConfigError: configuration, keys, test data or the server's own data are refused.
+        ConfigError: configuration, keys or data are refused.
         RunAbortedError: the broker is out of reach, or a disk is full.
     """
     limit_threads()

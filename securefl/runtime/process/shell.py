@@ -1,7 +1,7 @@
 """asyncio shell: frames in, machine step, effects out. All decisions are the machine's.
 
-Events (frames, deadlines, results of local work) are handled one at a time. Steps run in a worker thread, so
-that decrypting, opening sums or signing never delays the connection's keep-alive.
+Events (frames, deadlines, results of local work) are handled one at a time, in a worker thread: decrypting,
+opening sums or signing never delays the connection's keep-alive.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ ResultT = TypeVar("ResultT")
 class Failure:
     """Exception of any class that the code raised.
 
-    A value, since futures and event loops treat ``StopIteration``, ``CancelledError`` and others specially.
+    A value: futures and event loops treat ``StopIteration``, ``CancelledError`` and others specially.
     """
 
     error: BaseException

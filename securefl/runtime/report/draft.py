@@ -59,11 +59,8 @@ class RoundDraft:
     ) -> records.RoundRecord:
         """Return the record of the round, which ends at ``now`` seconds on the server's clock.
 
-        Args:
-            now: the end.
-            done: the round's last report.
-            expected: the parties that should have taken part.
-            spent: epsilon of each party up to this round; None without privacy.
+        ``expected`` are the parties that should have taken part; ``spent`` is each party's epsilon so far,
+        None without privacy.
         """
         notes, tally = self.notes, Counter(self.notes.tally)
         notes.now = now

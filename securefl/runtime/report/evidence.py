@@ -1,7 +1,7 @@
 """Evidence on disk: signed values that a process rejected, for ``securefl verify`` (ADR 0044, Evidence).
 
-``evidence/<digest>.charge``, beside the transcripts. It may hold all secrets that opened a cluster's sum, so
-only its owner can read it: sharing it reveals the sum.
+``evidence/<digest>.charge`` may hold all secrets that opened a cluster's sum, so only its owner can read it:
+sharing it reveals the sum.
 
 The module also converts reports to transcript entries, only classes of
 :mod:`securefl.protocol.round.shared.reports`, which hold no secrets by construction.
@@ -81,8 +81,8 @@ def entry_of(
 ) -> tuple[str, dict[str, transcript.JsonValue]]:
     """Return kind and fields for :meth:`securefl.runtime.transcript.chain.TranscriptWriter.append`.
 
-    Bytes become hex digits, tuples lists, vectors :func:`vector_record`, numbers that are not finite null.
-    ``length`` is that of an update, which metric words may follow in sums.
+    Bytes become hex digits, tuples lists, vectors :func:`vector_record`, not finite numbers null. ``length``
+    is an update's, without metric words.
 
     Raises:
         UsageError: not one of the reports.

@@ -78,7 +78,7 @@ def exit_code(judgements: Sequence[Judgement], outcome: Outcome) -> int:
 
     An abort counts as expected only if a claim on ``aborted`` holds, and never if the user caused it. A round
     in which every training failed, or an honest update was cut, is never expected. Last rounds without a
-    model are expected only in an expected abort, or if a claim on ``rounds`` or ``verified_rounds`` holds.
+    model need an expected abort, or a claim on ``rounds`` or ``verified_rounds`` that holds.
     """
     if outcome.paused:
         return EXIT_PAUSED

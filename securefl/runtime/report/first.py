@@ -47,7 +47,7 @@ def check_first_model(directory: Path, scenario: Scenario) -> None:
 
 
 def keep_first_model(directory: Path, scenario: Scenario) -> None:
-    """Copy the file of the first model into a run folder, for audits on other machines.
+    """Copy the first model's file into a run folder, for audits on other machines.
 
     An unreadable file is skipped: every process of the run refuses it.
 

@@ -1,8 +1,7 @@
 """Messages that processes of a verified run keep beside their transcripts (ADR 0044).
 
 Transcripts have only digests; checking signatures needs signed frames and the roster. They are files of
-``transcripts/frames`` named after their SHA-256, so that a broadcast is stored once. The lab also keeps
-models and proofs.
+``transcripts/frames`` named after their SHA-256, a broadcast once. The lab also keeps models and proofs.
 """
 
 import hashlib
@@ -56,7 +55,7 @@ class FrameKeeper:
         """Delete messages without a reference, after this process's oldest rounds were deleted.
 
         Nothing is deleted if other processes write to the folder: their entries may follow later.
-        ``transcript`` must be flushed to the operating system.
+        ``transcript`` must be flushed.
 
         Raises:
             RunAbortedError: the disk is missing.

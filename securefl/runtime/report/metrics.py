@@ -38,12 +38,11 @@ class RunMetrics:
 
     Args:
         scenario: determines the expected parties of a round.
-        write: receives a row for each round that ends (``MetricsFile.append``).
-        dishonest: vantage points with behaviours; their rejections are listed but not counted.
-        earlier: earlier rounds of a resumed simulation or server.
+        write: receives a row for each round that ends.
+        dishonest: vantage points with behaviours; their rejections are not counted.
+        earlier: rounds before a resume.
         parties: names on the roster; a launcher's names when None.
-        reread: returns the records of all written rows (``RunDirectory.each_record``), so that none stays in
-            memory.
+        reread: returns the records of all written rows, so that none stays in memory.
     """
 
     def __init__(

@@ -85,13 +85,8 @@ class Accounts:
     """Counter of releases from the server's reports.
 
     Every round in whose clusters a party is counts as a release, whatever is opened, as the party counts
-    itself (:mod:`securefl.protocol.round.shared.budget`).
-
-    Args:
-        plan: plan of a run with privacy.
-        mechanism: mechanism of its releases.
-        void: reason why nothing is guaranteed (:func:`why_none`) or computed.
-        without: parties whose guarantee does not hold (:func:`forgoing`).
+    itself (:mod:`securefl.protocol.round.shared.budget`). ``void`` is the reason why nothing is guaranteed
+    (:func:`why_none`); ``without`` are parties without a guarantee (:func:`forgoing`).
 
     Raises:
         ConfigError: dp_accounting is missing for an epsilon.

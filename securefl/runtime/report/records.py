@@ -54,7 +54,7 @@ class LeftOut(NamedTuple):
 def heard_in(sums: Sequence[SumSeen]) -> int:
     """Return the number of parties whose updates are in any of all of a round's sums.
 
-    With hidden groups, a party is in the sum of one group at most, and the counts of the slots add up.
+    With hidden groups, a party is in one group's sum at most: the slots' counts add up.
     """
     inside = [seen.inside for seen in sums if seen.inside is not None]
     return sum(inside) if inside else len({party for seen in sums for party in seen.counted})

@@ -46,10 +46,9 @@ class RunDirectory:
     def create(
         cls, out: Path | None, name: str, *, root: Path = RUNS, now: datetime | None = None
     ) -> RunDirectory:
-        """Create the folder of a new run.
+        """Create the folder of a new run: ``out``, or ``<root>/<name>-<UTC time>`` with a number if needed.
 
-        It is ``out``, or ``<root>/<name>-<UTC time>`` with a number if needed. A given ``out`` then holds an
-        empty ``scenario.toml``, which marks it as taken.
+        A given ``out`` then holds an empty ``scenario.toml``, which marks it as taken.
 
         Raises:
             ConfigError: ``out`` exists and is not empty, or cannot be created.
@@ -191,7 +190,7 @@ class RunDirectory:
     def check_free(self, scenario: Scenario, *, resumes: bool = False) -> None:
         """Refuse a folder with the outcome of another run, or with another scenario.
 
-        It may hold other files, such as a server's keys, and its own outcome so far if the run ``resumes``.
+        It may hold other files, such as a server's keys; if the run ``resumes`` its own outcome so far.
 
         Raises:
             ConfigError: a file is at the path of one of this run.
@@ -241,7 +240,7 @@ class RunDirectory:
         """Continue ``metrics.jsonl`` after its last whole row; remove an incomplete one.
 
         Raises:
-            ConfigError: it does not exist, or cannot be written to.
+            ConfigError: it cannot be written to.
         """
         try:
             with self.metrics_file.open("r+b") as file:

@@ -26,8 +26,8 @@ def size(number: float) -> str:
 def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: bool = False) -> list[str]:
     """Return a filled curve in ``height`` lines of at most ``width`` characters, top line first.
 
-    The lowest value is 1/8 of a line high, the highest fills all lines. Longer series keep the last value of
-    each column; values that are not finite leave a gap.
+    The lowest value is 1/8 of a line high, the highest fills all lines. Longer series keep each column's last
+    value; not finite values leave a gap.
     """
     blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
     columns = min(width, len(values))

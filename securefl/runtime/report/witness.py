@@ -130,12 +130,9 @@ News = Fact | Refusal | Traffic | Ending | Remark | Waiting
 class ProcessWitness:
     """Writer of one process's transcript and news (:class:`securefl.runtime.process.Witness`).
 
-    Args:
-        settings: settings of the process.
-        tell: receives the news.
-        ring_bits: bits of masked vectors.
-        plan: the run's plan. The transcript's header states its model's digests for an audit elsewhere, and
-            its roster's names unless a launcher gave them.
+    ``tell`` receives the news; ``ring_bits`` are those of masked vectors. The transcript's header states the
+    digests of the ``plan``'s model for an audit elsewhere, and its roster's names unless a launcher gave
+    them.
     """
 
     def __init__(

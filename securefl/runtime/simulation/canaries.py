@@ -41,12 +41,8 @@ class Flock:
 class Host:
     """Host that adds one party's canaries to its updates, and keeps the values without them.
 
-    Args:
-        flock: canaries of this party.
-        coordinates: coordinate of each canary of any party, i64 ``(m,)``.
-        scenario: settled, with privacy.
-        mechanism: mechanism of ``scenario``.
-        entropy: entropy of the sampling of canaries.
+    ``coordinates`` has the coordinate of each canary of any party, i64 ``(m,)``. ``scenario`` is settled,
+    with privacy and ``mechanism``. ``entropy`` samples canaries.
     """
 
     def __init__(
@@ -105,14 +101,11 @@ def canary_size(scenario: Scenario) -> float:
 def plant(
     federation: SimulatedFederation, hosts: Collection[PartyId], count: int, entropy: Entropy
 ) -> tuple[SimulatedFederation, Planted]:
-    """Return the federation with canaries in the updates of ``hosts``, and the canaries.
+    """Return the federation, which has privacy, with canaries in the updates of ``hosts``; and the canaries.
 
-    Args:
-        federation: with privacy.
-        hosts: parties that follow the protocol.
-        count: approximate number of canaries: at most one per coordinate and record of the hosts; at party
-            level one per host.
-        entropy: entropy of coins, coordinates and sampling; independent of the server's knowledge.
+    Hosts follow the protocol. ``count`` is approximate: at most one per coordinate and record of the hosts;
+    at party level one per host. ``entropy`` (coins, coordinates, sampling) must be independent of the
+    server's knowledge.
 
     Raises:
         ConfigError: no privacy, or another sampler than Poisson's: in a batch of fixed size an omitted canary

@@ -113,15 +113,15 @@ def assemble(
         data_dir: folder of the data sets.
         device: overrides ``training.device``.
         exact: train party by party, to the bits of a run.
-        threads: parties, or groups of them, that train concurrently on a CPU; no result depends on it.
+        threads: concurrent parties, or groups of them, on a CPU; no result depends on it.
         secret: entropy of batches, rounding and noise: then results are as private as in a run.
         dataset: replaces the scenario's data set.
-        sites: makes each party's site, by name, if sites train the model.
+        sites: makes each party's site, by name, if sites train.
         site_log: log of a party's site.
 
     Raises:
         ConfigError: the scenario is infeasible or needs messages; the data set is missing or cannot be split;
-            its model needs sites and there are none, or the other way round; there is no such device.
+            sites are missing, or not wanted; there is no such device.
     """
     feasibility.check(scenario)
     check_simulable(scenario)

@@ -35,11 +35,8 @@ class ModelHistory:
     ) -> frozenset[PartyId]:
         """Return the parties of a draw whose updates wait for another model.
 
-        Args:
-            round_: the round's number.
-            params: its models.
-            assignment: its clusters.
-            present: parties that sent a hello, which states the rounds in which they released nothing.
+        ``params`` are the round's models. Parties that are ``present`` sent a hello, which states the rounds
+        in which they released nothing.
         """
         if repeat_limits(self._plan) is None:
             return frozenset()

@@ -85,12 +85,12 @@ class Listener(Protocol):
 
 
 class SimulatedRounds:
-    """Rounds of one federation.
+    """Rounds of one federation, reported to ``listeners``.
 
     Args:
         federation: all parties, the model, the test set.
         listeners: receive all reports.
-        after_round: called with state and killed parties after each reported round, for checkpoints.
+        after_round: receives state and killed parties after each round, for checkpoints.
         standing: initial state; None for a new simulation.
         dead: parties that were killed before ``standing``.
         on_choice: receives each round's models of task groups by party, which no process of a run knows.

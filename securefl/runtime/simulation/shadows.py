@@ -57,8 +57,8 @@ class Pool:
     def shadows(self, count: int, seed: int, secret: entropy.Entropy | None = None) -> Iterator[Shadow]:
         """Train ``count`` models, one after the other; each costs a simulation of the scenario.
 
-        Behaviours of the server are omitted. ``seed`` determines the records, and all else except noise and
-        sampling with privacy, whose entropy is ``secret``, or the operating system's.
+        Behaviours of the server are omitted. All follows from ``seed``, except noise and sampling with
+        privacy, whose entropy is ``secret``, or the operating system's.
 
         Raises:
             ConfigError: the scenario cannot be simulated on that many records.
@@ -107,8 +107,8 @@ class Pool:
 def one_cluster(scenario: Scenario, size: int) -> Scenario:
     """Return the scenario with one cluster of ``size`` parties and one round that applies its mean.
 
-    Its final model is the initial one plus the cluster's mean update: all that one opened sum reveals.
-    Behaviours, checks and settings of several clusters are removed; noise is unchanged.
+    Its final model reveals all that one opened sum does. Behaviours, checks and settings of several clusters
+    are removed; noise is unchanged.
     """
     sums = scenario.secure_sum
     # As many shares hide a record as before: each party adds the same noise.

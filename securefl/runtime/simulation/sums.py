@@ -44,7 +44,7 @@ def sum_up(
     """Train all counted parties and add up their uploads; zeros for failed trainings.
 
     Updates are dropped once added: memory grows with the clusters, not with the parties. ``params`` has shape
-    (k d,). Parties of ``groupless`` could not choose a task group and send zeros.
+    (k d,). Parties of ``groupless``, which could not choose a task group, send zeros.
 
     Returns:
         Outcomes of the round, and the opened sums in the order of (reclustering, cluster).

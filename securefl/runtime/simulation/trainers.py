@@ -50,8 +50,7 @@ failed. The same task gives the same bits. Callers may stop early.
 def one_by_one(crews: Sequence[Mapping[PartyId, rounds.Trainer]], root: Entropy) -> TrainParties:
     """Train each party as its own process would, to the same bits.
 
-    ``crews`` are the trainers of all parties, once per thread; those of one crew may share a model. ``root``
-    is the root of the run's randomness.
+    ``crews`` are the trainers of all parties, once per thread; those of one crew may share a model.
     """
     idle: SimpleQueue[Mapping[PartyId, rounds.Trainer]] = SimpleQueue()
     for crew in crews:
@@ -164,8 +163,8 @@ def choose_trainers(
 ) -> ChosenTrainers:
     """Return the trainers of a simulation; those that train one by one overwrite ``module``.
 
-    The flag ``exact`` gives the results of a run, bit for bit on a CPU, up to rounding on a GPU. On a CPU
-    ``threads`` parties or chunks train concurrently; no result depends on their number.
+    The flag ``exact`` gives the results of a run, bit for bit on a CPU, up to rounding on a GPU. ``threads``
+    parties or chunks train concurrently on a CPU; no result depends on it.
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes would be padded to the largest.
@@ -223,11 +222,8 @@ def _nobody(_party: PartyId) -> bool:
 class Trainings:
     """Local training on demand.
 
-    It holds the updates of one round, 8 d bytes for each party that ``keeps`` selects.
-
-    Args:
-        train: trains the parties of a task.
-        keeps: returns True for a party whose update is kept for the round, since attackers may request it.
+    It holds the updates of one round, 8 d bytes for each party that ``keeps`` selects, since attackers may
+    request them.
     """
 
     def __init__(self, train: TrainParties, keeps: Callable[[PartyId], bool] = _nobody) -> None:

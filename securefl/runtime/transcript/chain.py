@@ -7,10 +7,8 @@ A line is a canonical JSON object:
 - ``hash``: SHA-256 of domain || prev || the object without ``prev`` and ``hash``.
 
 The first line is of kind ``header``, the last of a complete transcript ``end``. The last hash detects
-alterations, omissions and reordering, but proves no honest writer.
-
-A later file of a long transcript (:mod:`securefl.runtime.transcript.segments`) begins with kind ``segment``,
-which repeats the header; its ``prev`` is the last hash of the file before.
+alterations, omissions and reordering, but proves no honest writer. Later files of a long transcript
+(:mod:`securefl.runtime.transcript.segments`) begin with kind ``segment``, which repeats the header.
 """
 
 from __future__ import annotations
@@ -36,13 +34,11 @@ _OF_SEGMENTS: Final = frozenset({"segment", "round", "bound"})
 
 
 class TranscriptWriter:
-    """Writer of one transcript.
+    """Writer of one transcript at ``path``, a new file.
 
-    Args:
-        path: a new file; its folder is created.
-        header: at least ``run``, the run's id.
-        bound: maximum bytes of this vantage point's transcripts, earlier starts included; the oldest rounds
-            are deleted. No round is split and the last stays: rounds longer than bound/8 may exceed it.
+    ``header`` has at least ``run``, the run's id. The oldest rounds are deleted to keep this vantage point's
+    transcripts, earlier starts included, within ``bound`` bytes. No round is split and the last stays: rounds
+    longer than bound/8 may exceed it.
 
     Raises:
         ConfigError: the file exists or cannot be created.
@@ -84,9 +80,8 @@ class TranscriptWriter:
         """Append an entry.
 
         Raises:
-            RunAbortedError: the disk is full or missing; the file holds the entries flushed before.
-            UsageError: the field ``n``, ``kind``, ``prev`` or ``hash``, a value that is not JSON, or a call
-                after :meth:`close`.
+            RunAbortedError: the write failed; the file holds the entries flushed before.
+            UsageError: a reserved field, a value that is not JSON, or a call after :meth:`close`.
         """
         if self._ended or (kind in {HEADER, SEGMENT} and self._next > 0):
             raise UsageError(
@@ -151,7 +146,7 @@ class TranscriptWriter:
         """Write the ``end`` entry, wait for the disk and close; do nothing if closed.
 
         Raises:
-            RunAbortedError: the disk is full or missing; the transcript has no end.
+            RunAbortedError: the write failed; the transcript has no end.
         """
         if not self._ended:
             try:

@@ -33,12 +33,10 @@ def ends_in(folder: Path) -> dict[str, lines.JsonValue]:
 
 
 def check_ends(stated: Any, transcripts: Mapping[str, chain.Transcript], blank: Collection[str] = ()) -> None:
-    """Refuse transcripts whose length or last hash differs from the summary.
+    """Refuse transcripts, by name, whose length or last hash differs from the summary.
 
-    Args:
-        stated: result of :func:`ends_in` at the end of the run; transcripts missing from it are not checked.
-        transcripts: by name.
-        blank: names of transcripts without a whole line.
+    ``stated`` is the result of :func:`ends_in` at the end of the run; transcripts missing from it are not
+    checked. ``blank`` names transcripts without a whole line.
 
     Raises:
         ConfigError: names the file and the entry at which it ends, or the empty file.

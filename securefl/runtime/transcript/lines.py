@@ -1,7 +1,7 @@
 """Append-only line files with canonical JSON.
 
-Each value has one spelling, so that hashes are well defined: sorted keys, no white space, no NaN or infinity.
-Non-ASCII is escaped, so that a transcript is safe to print.
+Each value has one spelling, for hashes: sorted keys, no white space, no NaN or infinity. Non-ASCII is
+escaped: a transcript is safe to print.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Vectors in a transcript: a digest of the whole and up to 4,096 values at fixed positions.
 
-Whole vectors would take tens of gigabytes. All vectors of one length in a run share their positions: sums,
-differences and statistics can be computed at them.
+Whole vectors would take tens of gigabytes. Vectors of one length in a run share their positions, for sums,
+differences and statistics.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def vector_record(
     """Return the record of a vector: ``digest``, ``length``, ``dtype``, ``samples``, perhaps ``head``.
 
     Args:
-        vector: shape (d,), any integer or floating dtype. Values that are not finite are recorded as null.
+        vector: shape (d,), any integer or floating dtype; not finite values become null.
         run: the run's id, which determines the sampled coordinates.
         lab: the store for the whole vector, in the lab.
         head: length of the update before metric words (:func:`record_positions`).

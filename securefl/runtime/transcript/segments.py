@@ -1,7 +1,6 @@
-"""Segments of long transcripts.
+"""Segments of long transcripts: ``segments/<name>.0001.jsonl`` and so on, then ``<name>.jsonl``.
 
-The current one is ``<name>.jsonl``; closed ones are ``segments/<name>.0001.jsonl`` and so on. The name is a
-vantage point, with the number of a later start (``p00.2``).
+The name is a vantage point, with the number of a later start (``p00.2``).
 """
 
 import re

@@ -1,9 +1,8 @@
 """Run a program that the kernel ends together with the process that started it.
 
-``python -m securefl.runtime.transport._die_with_parent <parent pid> <program> <arguments...>``
-
-The request survives ``execve``: no watcher process is needed, and a threaded parent runs no Python between
-fork and exec. Linux only (prctl(2), PR_SET_PDEATHSIG).
+``python -m securefl.runtime.transport._die_with_parent <parent pid> <program> <arguments...>``. The request
+survives ``execve``: a threaded parent runs no Python between fork and exec. Linux only (prctl(2),
+PR_SET_PDEATHSIG).
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """Access rules of topics, for mosquitto and for the embedded broker.
 
 The broker is untrusted: signatures and sealing protect the protocol. At an honest broker these rules stop a
-party from flooding another's topics or forging a last will. A user is the common name of the client
-certificate. ``peer/<to>/<from>`` are topics between parties, besides `securefl.protocol.wire.topics`.
+party from flooding another's topics or forging a last will. A user is a client certificate's common name.
+``peer/<to>/<from>`` are topics between parties.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 A broker closes a client's connection when another client takes its id, and mosquitto accepts any id from any
 certificate: with a predictable id every party could disconnect the server. So the id ends with a code made
-with the connection's private key or password. It is stable over restarts, for the broker to find the session.
+with the connection's private key or password, stable over restarts for the broker to find the session.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def parse_brokers(
 
 
 def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
-    """Return one error for brokers that all failed.
+    """Return one error for brokers that all failed: an abort, as brokers may return.
 
-    A ``ConfigError`` if all refuse this process; otherwise an abort, as brokers may return.
+    It is a ``ConfigError`` if all refuse this process.
     """
     errors = tuple(troubles.values())
     if len(errors) == 1:

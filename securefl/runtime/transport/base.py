@@ -1,11 +1,11 @@
 """Transport protocol: four methods that move opaque frames between topics.
 
 - **At least once.** ``publish`` returns when the other side of the hop has taken responsibility (MQTT: PUBACK
-  at QoS 1). A frame may arrive more than once: receivers de-duplicate by ``(sender, seq)``. Between two
-  reconnects, frames of one publisher to one topic arrive in publishing order.
+  at QoS 1). Receivers de-duplicate by ``(sender, seq)``. Between two reconnects, frames of one publisher to
+  one topic arrive in publishing order.
 - **Untrusted.** Received frames may be forged, replayed or from an earlier run.
-- **Endings.** After ``close`` every call, also a pending one, raises `TransportClosedError`. If the far side
-  stays out of reach, every call raises `RunAbortedError`.
+- **Endings.** After ``close`` every call, also a pending one, raises `TransportClosedError`; if the far side
+  stays out of reach, `RunAbortedError`.
 
 Several tasks may wait in ``publish`` and one in ``receive``. Cancelling a ``publish`` withdraws a frame not
 yet sent; cancelling a ``receive`` loses nothing.
@@ -29,11 +29,12 @@ class MqttLimits:
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt nothing).
 
     A connection that lasts ``settled`` resets the time of failures: otherwise two programs with one client id
-    would displace each other for ever. The first connection is retried for ``first_within``. ``keep_alive``
-    is the interval of pings; the broker reports this process as gone after ``silence``, if that is longer.
+    would displace each other for ever. ``first_within`` limits retries of the first connection.
+    ``keep_alive`` is the interval of pings; the broker reports this process as gone after ``silence``, if
+    longer.
 
-    With several brokers, a process that hears no other moves on ``found_within`` after it connects, or
-    ``alone`` after the last frame. After ``asks_after`` it asks, every ``asks_every``.
+    Of several brokers, a process that hears no other leaves ``found_within`` after it connects, or ``alone``
+    after the last frame. After ``asks_after`` it asks, every ``asks_every``.
     """
 
     keep_alive: int = 30
@@ -113,9 +114,9 @@ class Transport(Protocol):
     ) -> None:
         """Set the one watcher, called when the connection breaks (or is down now) and when it is restored.
 
-        On restoration subscriptions are renewed, and ``lost`` receives True if the far side is known to have
+        On restoration, with subscriptions renewed, ``lost`` receives True if the far side is known to have
         kept acknowledged frames. It returns those that may be lost, which are sent in order, before all
-        pending frames. ``carriers`` splits frames that are too large for the connection.
+        pending frames. ``carriers`` splits frames too large for the connection.
         """
         ...
 

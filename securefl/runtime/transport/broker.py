@@ -118,8 +118,8 @@ def start_mosquitto(
 ) -> RunningBroker:
     """Start mosquitto with its files in ``directory``; return once it accepts connections.
 
-    ``port`` 0 takes a free one. With ``tls`` clients need a certificate, whose common name is their user
-    name; ``acl`` enforces `securefl.runtime.transport.acl` on it.
+    ``port`` 0 takes a free one. With ``tls`` clients need a certificate; ``acl`` enforces
+    `securefl.runtime.transport.acl` on its common name.
 
     Raises:
         ConfigError: mosquitto is not installed, or ``acl`` without ``tls``.

@@ -1,8 +1,7 @@
 """Choice among several brokers: a process stays at one where it hears other processes (ADR 0055).
 
 Otherwise it asks, unsigned, on its own status topic, and moves on without an answer. A party looks for the
-server, the server for any process. A broker can forge an answer to keep a process isolated, as it can drop
-all frames.
+server, the server for any process. A broker can isolate a process by forged answers, as by dropping frames.
 """
 
 import asyncio
@@ -64,10 +63,8 @@ def meeting_of(run: RunId, name: PartyId) -> Meeting:
 class Company:
     """Record of other processes heard over one connection.
 
-    Args:
-        meeting: the processes to look for, if any.
-        will: last will that a broker publishes for a process that is gone.
-        now: a clock, in seconds.
+    ``meeting`` are the processes to look for, ``will`` is the last will that a broker publishes for a lost
+    process, ``now`` a clock in seconds.
     """
 
     def __init__(self, meeting: Meeting | None, will: bytes, now: Callable[[], float]) -> None:

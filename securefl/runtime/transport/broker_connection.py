@@ -87,7 +87,7 @@ class Reach:
         Args:
             trouble: reason of the last loss.
             since: time when this process was last at a broker, by the loop's clock.
-            here: True to try the lost broker first, False for the one after it.
+            here: True to try the lost broker first, False for the next one.
             short_lived: True if the lost connection was of no use.
 
         Raises:

@@ -66,7 +66,7 @@ async def sole_server(
         brokers: the run's brokers.
         run: the run's id.
         identity: the server's identity; other signatures are ignored.
-        epoch: the last epoch that this server led; an end announced by an earlier one is ignored.
+        epoch: the last epoch that this server led; ends announced by earlier ones are ignored.
         seconds: listening time; ``LISTEN_SECONDS`` when None.
         patience: seconds after which a lost connection is replaced.
 

@@ -47,10 +47,10 @@ class LocalTls:
 def make_local_tls(directory: Path, names: Iterable[str], *, keys_in_memory: bool = False) -> LocalTls:
     """Create an authority, a certificate for a broker on this machine and one per name (P-256, 30 days).
 
-    All files have mode 0600; a missing ``directory`` gets mode 0700. The broker's certificate is valid for
-    ``localhost``, ``127.0.0.1`` and ``::1`` only. With ``keys_in_memory`` private keys are memory of this
-    process (memfd_create(2)), which processes of the same user can open, until it or :meth:`LocalTls.close`
-    ends. Linux only; elsewhere they are files.
+    All files have mode 0600, a new ``directory`` 0700. The broker's certificate is valid for ``localhost``,
+    ``127.0.0.1`` and ``::1`` only. With ``keys_in_memory`` (Linux; elsewhere ignored) private keys are memory
+    of this process (memfd_create(2)) until its end or :meth:`LocalTls.close`; processes of the same user can
+    open them.
 
     Raises:
         UsageError: a name that cannot be a common name or a file name.

@@ -132,15 +132,9 @@ async def _unless_lost(
 class MessageLimit:
     """Largest message of one connection, measured only as far as messages need.
 
-    Methods raise ProbeError if the broker cannot be reached.
-
-    Args:
-        url: the broker, for errors.
-        opening: opens the connection for probes.
-        topic: the client's own topic, which it may write and read, and no other client writes.
-        wanted: the largest message in bytes that the client sends.
-        within: seconds for the answer to one probe.
-        close_within: seconds for ending a connection.
+    ``opening`` opens the connection for probes. ``topic`` is one that this client may write and read, and no
+    other client writes. ``wanted`` is the largest message in bytes that it sends, ``within`` the seconds for
+    the answer to one probe. Methods raise ProbeError if the broker cannot be reached.
     """
 
     def __init__(

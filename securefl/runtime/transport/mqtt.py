@@ -93,14 +93,14 @@ class MqttTransport:
     ) -> MqttTransport:
         """Connect to the first broker that accepts this client, subscribe, and keep the connection up.
 
-        The broker publishes ``last_will`` (topic, payload) if this process vanishes. ``meeting`` names the
-        processes to look for: the client answers them and, of several brokers, stays at theirs. ``probe`` is
-        a topic that only this client writes and that it may read, for measuring each connection's largest
-        message; None for no measurement.
+        The broker publishes ``last_will`` (topic, payload) if this process vanishes. The client answers the
+        processes of ``meeting`` and, of several brokers, stays at theirs. ``probe`` is a topic that only this
+        client writes and that it may read, for measuring each connection's largest message; None for no
+        measurement.
 
         Raises:
             ConfigError: the brokers refuse this client, cannot be authenticated, or carry too little.
-            RunAbortedError: they are out of reach, for as long as the limits allow.
+            RunAbortedError: they stay out of reach.
         """
         for topic_filter in subscriptions:
             base.check_filter(topic_filter)

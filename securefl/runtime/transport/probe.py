@@ -30,7 +30,7 @@ async def measure_frame_limit(
 ) -> int:
     """Return the largest of ``wanted``, ``wanted / 2``, ... bytes, at least 16 KiB, that all brokers carry.
 
-    Each is measured over a separate connection; unreachable ones are left out. ``within`` (seconds) bounds
+    Each is measured over a separate connection, unreachable ones are left out. ``within`` (seconds) bounds
     the wait for one answer.
 
     Raises:
