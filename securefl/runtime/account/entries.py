@@ -122,7 +122,7 @@ _DECODER = msgspec.json.Decoder(Entry)
 
 
 def line_of(entry: Entry, before: str) -> bytes:
-    """Return the encoded line of an entry that follows the line with hash ``before``."""
+    """Return an entry's line, after the line with hash ``before``."""
     return msgspec.json.encode(msgspec.structs.replace(entry, before=before)) + b"\n"
 
 

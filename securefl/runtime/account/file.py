@@ -1,4 +1,4 @@
-"""Account file: locked while in use, appended durably, refused if moved or rolled back."""
+"""Account file, appended durably."""
 
 import fcntl
 import os

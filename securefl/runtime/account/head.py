@@ -1,4 +1,4 @@
-"""Tip of an account: its length and last hash, apart from the account (ADR 0043).
+"""Tip of an account: its length and last hash, on the machine, apart from the account (ADR 0043).
 
 It detects an account rolled back or copied from another machine, but no rollback of the machine.
 """
@@ -200,7 +200,7 @@ class Mount:
 
 
 def mount_of(path: Path, mounts: Path = MOUNTS) -> Mount | None:
-    """Return the mount of ``path``, which need not exist; None if the system lists no mounts."""
+    """Return the mount of ``path``, which need not exist; None if unlisted."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

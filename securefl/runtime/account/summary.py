@@ -1,4 +1,4 @@
-"""Sums given, updates submitted and epsilon spent, from an account's entries."""
+"""Sums given, updates submitted and epsilon spent."""
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from securefl.runtime.account.entries import (
 
 @dataclass(frozen=True, slots=True)
 class RunAccount:
-    """One run's part of an account, over all starts of the party."""
+    """One run's part of an account."""
 
     run: Run
     rounds: tuple[int, ...]
@@ -45,12 +45,12 @@ class RunAccount:
 
     @property
     def bits(self) -> int:
-        """Upper bound on bits about its updates that evaluators of validated sums could learn."""
+        """Maximum bits about its updates that evaluators of validated sums could learn."""
         return self.run.validated * len(self.rounds)
 
 
 def key_digest(identity: crypto.PublicIdentity) -> str:
-    """Return the digest of an identity's keys without its name, 64 hex digits."""
+    """Return the digest of an identity's keys without its name."""
     return crypto.digest("account key", identity.verify_key, identity.seal_key).hex()
 
 
@@ -238,7 +238,7 @@ def _written_rows(given: leakage.Given, roster: crypto.Roster) -> dict[str, tupl
 
 
 def sums_entry(round_: int, given: leakage.Given, roster: crypto.Roster) -> Sums:
-    """Return the entry of sums that a party releases shares for."""
+    """Return the entry of sums about to be opened."""
     return Sums(round=round_, sums=_written_rows(given, roster))
 
 

@@ -1,4 +1,4 @@
-"""Whole runs on one machine, live or simulated, without a command line."""
+"""Whole runs on one machine, live or simulated."""
 
 import lazy_loader
 

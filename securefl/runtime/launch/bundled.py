@@ -8,7 +8,7 @@ from securefl.base.errors import ConfigError
 
 
 def scenario_folder() -> Path:
-    """Return the folder of the scenario files, beside the package or (installed) inside it."""
+    """Return the folder of bundled scenario files."""
     package = version.package_folder()
     beside = package.parent / "scenarios"
     return beside if beside.is_dir() else package / "bundled"

@@ -1,4 +1,4 @@
-"""End of a run or a simulation: its summary, in memory and on disk."""
+"""End of a run, and its summary."""
 
 from collections.abc import Mapping
 

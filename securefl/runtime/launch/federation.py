@@ -1,4 +1,4 @@
-"""A whole run on this machine: broker, server, parties, progress, run folder, outcome."""
+"""A whole run on this machine."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class LocalRun:
         self._directory = directory
         self._metrics = metrics
         self._progress = progress
-        # With privacy a failed training is its party's secret, even on one machine.
+        # With privacy a failed training is its party's secret.
         knows_trainings = scenario.privacy.unit == "none" or options.lab
         # With a clip bound, updates are cut only if it contradicts the range; the amount is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
@@ -74,7 +74,7 @@ class LocalRun:
         self._device = devices.LocalDevice("auto")
 
     def run(self) -> report.RunEnd:
-        """Run to the end; return the end of the server's run, or the reason of a round that stopped it.
+        """Run to the end; return the end of the server's run, or by a round that stopped it.
 
         Raises:
             ConfigError: refused before or during the start.
@@ -346,7 +346,7 @@ def _run_in(
 
 @contextmanager
 def _withdrawn_if_never_started(directory: report.RunDirectory) -> Iterator[None]:
-    """Remove the run folder if nothing was run in it, so that ``--out`` stays free."""
+    """Remove the run folder if nothing was run in it: ``--out`` stays free."""
     try:
         yield
     except (ConfigError, RunAbortedError):

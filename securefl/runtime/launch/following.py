@@ -1,4 +1,4 @@
-"""News of a run's processes, for metrics and for people."""
+"""News of a run's processes."""
 
 from collections.abc import Collection
 
@@ -32,10 +32,9 @@ def account_for(plan: RunPlan, metrics: report.RunMetrics, seed: int, *, seeded:
 class Following:
     """Dispatcher of the news of a run's processes.
 
-    ``parties`` receive a broadcast. If ``alone``, only the server sends news: remarks need no name.
-    ``trainings``: failed trainings may be known outside their parties (on one machine without ``[privacy]``,
-    or in the lab). ``updates``: coordinates beyond the encoding's range may be counted (as for trainings, and
-    without a clip bound).
+    ``parties`` receive a broadcast. If ``alone``, only the server sends news: remarks need no name. Failed
+    ``trainings`` may be known outside their parties on one machine without ``[privacy]``, or in the lab. So
+    may ``updates`` beyond the encoding's range; outside the lab only without a clip bound.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Following:
         return {party: reason for party, (last, reason) in self._failures.items() if last == round_}
 
     def beyond(self, round_: int) -> dict[PartyId, int]:
-        """Return the number of coordinates beyond the encoding's range in a round, by party."""
+        """Return the coordinates beyond the encoding's range in a round, by party."""
         return {
             party: sum(many for (number, _), many in found.items() if number == round_)
             for party, found in self._beyond.items()

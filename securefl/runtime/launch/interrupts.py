@@ -78,7 +78,7 @@ def detach_wakeup() -> None:
 
 
 def _leave_lost_terminals(terminals: list[int]) -> None:
-    """Redirect output to null if the terminal is gone: the summary must still be written."""
+    """Redirect output to null if the terminal is gone, for the summary."""
     for stream in terminals:
         if not os.isatty(stream):
             nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""Leading a run of a deployment: the server's files and its summary."""
+"""Leading a run of a deployment."""
 
 import math
 import time
@@ -20,7 +20,7 @@ _SHOWN: Final = 12
 
 
 class Leading:
-    """Recorder of the run that this process leads, with the files of ``securefl run``."""
+    """Recorder of the run that this process leads. Methods raise RunAbortedError if a write fails."""
 
     def __init__(self, settings: process.ProcessSettings, progress: report.Progress) -> None:
         self._settings = settings
@@ -77,11 +77,7 @@ class Leading:
         return self._directory.metrics()
 
     def tell(self, news: report.News) -> None:
-        """Handle an item of the process.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Handle an item of the process."""
         if self._following is None:
             return
         self._following.take(SERVER, news)
@@ -89,11 +85,7 @@ class Leading:
             self.conclude(_end_of(news.outcome))
 
     def conclude(self, end: report.RunEnd) -> None:
-        """Write the summary, if the run has begun and there is none yet.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Write the summary, if the run has begun and there is none yet."""
         if self._metrics is None or self._rows is None or self.summary is not None:
             return
         settings = self._settings

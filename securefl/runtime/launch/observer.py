@@ -159,7 +159,7 @@ class Observations:
     """Records of the frames that passed the broker.
 
     Raises:
-        ConfigError: the roster cannot be read, or the transcript exists already.
+        ConfigError: the roster is unreadable, or the transcript exists.
     """
 
     def __init__(self, settings: ObserverSettings) -> None:
@@ -233,7 +233,7 @@ def watch(settings: ObserverSettings, tell: Callable[[report.News], None]) -> No
 
     Raises:
         ConfigError: roster, folder or broker are refused.
-        RunAbortedError: the broker is out of reach, or the disk is full.
+        RunAbortedError: the broker is out of reach, or a write failed.
     """
     observations = asyncio.run(_observe(settings))
     for line in observations.conclusions():

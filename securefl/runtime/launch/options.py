@@ -1,4 +1,4 @@
-"""Options of runs and simulations on this machine; progress for programs. No torch."""
+"""Options of runs on this machine. No torch."""
 
 import secrets
 import sys
@@ -25,7 +25,7 @@ _OWN_BROKER_PATIENCE: Final = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerFiles:
-    """Files that a process presents to the broker or verifies it with."""
+    """Files that authenticate a process to the broker, and the broker."""
 
     tls_ca: Path | None = None
     tls_cert: Path | None = None
@@ -54,7 +54,7 @@ class RunOptions(process.RecordOptions, BrokerFiles):
     broker: str = "auto"
     """One of ``LOCAL_BROKERS``, or comma-separated URLs."""
     broker_patience: float = BROKER_PATIENCE
-    """Seconds without any broker at a URL after which all processes give up."""
+    """Seconds without any broker at a URL before all processes give up."""
     tls: bool = False
     """With a local broker: TLS and a client certificate per process."""
     data_dir: Path | None = None
@@ -94,7 +94,7 @@ class RunOptions(process.RecordOptions, BrokerFiles):
 
 
 def fresh_run_id(insecure_seed: int | None) -> RunId:
-    """Return a random id; with seeded entropy a fixed one, since seeds and keys are bound to it."""
+    """Return a random id; with seeded entropy a fixed one, to which seeds and keys are bound."""
     return RunId(f"run-{secrets.token_hex(4)}" if insecure_seed is None else f"seeded-{insecure_seed}")
 
 
@@ -135,7 +135,7 @@ class NoProgress:
 
 
 class RoundLines(PlainProgress):
-    """Lines on standard output, as of a command whose output is no terminal."""
+    """Lines on standard output."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)

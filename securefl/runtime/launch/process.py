@@ -1,7 +1,7 @@
 """Processes of a run as functions of their settings; each closes its transcript at any end.
 
 All threads are started at once: an event loop starts another whenever all are busy (a quarter of a megabyte
-each). CPython collects the oldest generation once new objects are a quarter of it: after ten thousand rounds
+each). CPython collects the oldest generation once new objects are a quarter of it: after ten thousand rounds,
 at a kilobyte each. glibc gives each thread an arena, with holes of many times the model's size. After 20
 verified rounds of 1.2 million parameters a server had 1.9 GB and a party 0.9 GB; with one arena 0.8 and 0.5
 GB.
@@ -48,7 +48,7 @@ def limit_arenas() -> None:
 
 @contextmanager
 def freeze_garbage() -> Iterator[None]:
-    """Exclude existing objects from garbage collection inside the context, and collect new ones often."""
+    """Exclude existing objects from garbage collection in the context, and collect new ones often."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.freeze()
     gc.set_threshold(min(before[0], _OBJECTS), _YOUNG, _OLD)

@@ -1,4 +1,4 @@
-"""A whole simulation: progress, run folder, checkpoints, outcome. Imports torch."""
+"""A whole simulation. Imports torch."""
 
 import shlex
 import time
@@ -67,7 +67,7 @@ class Simulation:
     Raises:
         ConfigError: the scenario, its data, the device, the folder or the checkpoint is refused; then nothing
             was written.
-        RunAbortedError: the write failed.
+        RunAbortedError: a write failed, here or in any method.
     """
 
     def __init__(self, scenario: Scenario, options: SimulationOptions, progress: Progress) -> None:
@@ -147,11 +147,7 @@ class Simulation:
         self._concluded: Summary | None = None
 
     def step(self) -> RunEnd | None:
-        """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Simulate the next round; return the end, None while rounds are left. Ctrl-C ends the simulation."""
         try:
             if not self._begun:
                 self._begun = True
@@ -177,11 +173,7 @@ class Simulation:
         return self.end
 
     def conclude(self) -> Summary:
-        """Write the summary once and return it. Remaining rounds can be resumed from the checkpoint.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Write the summary once and return it. Remaining rounds can be resumed from the checkpoint."""
         # Another simulation may have resumed in the folder.
         if self._concluded is not None:
             return self._concluded

@@ -1,4 +1,4 @@
-"""Assignment of the scenario's behaviours to the seams of one actor."""
+"""Assignment of behaviours to an actor's seams."""
 
 from dataclasses import dataclass
 from typing import Any

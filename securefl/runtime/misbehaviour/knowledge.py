@@ -1,4 +1,4 @@
-"""Knowledge of a coalition: its members' updates, or all updates if it is omniscient."""
+"""Knowledge of a coalition."""
 
 from collections.abc import Callable, Mapping, Sequence
 

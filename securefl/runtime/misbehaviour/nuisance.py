@@ -1,4 +1,4 @@
-"""Nuisance behaviours of parties that take part: garbage and replays."""
+"""Garbage and replays by parties that take part."""
 
 import hashlib
 from collections.abc import Callable, Iterator

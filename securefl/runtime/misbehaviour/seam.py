@@ -1,4 +1,4 @@
-"""Effect seam: replacement of an honest machine's effects, with faults that only a shell can commit."""
+"""Effect seam, with faults that only a shell can commit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class SendRaw:
 
 @dataclass(frozen=True, slots=True)
 class ResendLast:
-    """Effect that publishes the last ``count`` frames of this process again, byte for byte and in order."""
+    """Effect that publishes this process's last ``count`` frames again, byte for byte."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Effect that publishes the broker's notice of a broken connection, or announces presence again."""
+    """Effect that publishes the broker's notice of a broken connection, or presence again."""
 
     present: bool
 
@@ -43,7 +43,7 @@ Action: TypeAlias = RunEffect | Fault
 
 
 class EffectSeam(Protocol):
-    """Function, perhaps with state, that the shell applies after each machine step, before signing."""
+    """Function that the shell applies after each machine step, before signing. It may keep state."""
 
     def __call__(
         self, event: kernel.Event[messages.AnyMessage], before: object, effects: tuple[Action, ...], /

@@ -1,4 +1,4 @@
-"""Update, encoded and release seams: a party's input to the sum and the shares that it releases."""
+"""Update, encoded and release seams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy
 
 @dataclass(frozen=True, slots=True)
 class _Attacked:
-    """Update seam that replaces the trained update, if the party is an actor of its coalition."""
+    """Update seam that replaces the trained update of an actor."""
 
     attacks: tuple[scenario.UpdateAttack, ...]
     me: PartyId

@@ -1,4 +1,4 @@
-"""Coalition members in separate processes, and the folder through which they exchange updates."""
+"""Coalition members in separate processes."""
 
 import threading
 import time

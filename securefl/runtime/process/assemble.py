@@ -114,8 +114,8 @@ def make_inbox(plan: RunPlan, settings: ProcessSettings, leader: bytes = NOBODY)
 async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tuple[Transport, int]:
     """Connect to a broker; return the transport and the frame size in bytes.
 
-    All brokers reachable now carry such frames whole; later connections are measured anew. After ``silence``
-    seconds this process counts as gone.
+    All brokers reachable now carry such frames whole; later connections are measured anew. This process may
+    be silent for ``silence`` seconds before it counts as gone.
 
     Raises:
         ConfigError, RunAbortedError: as :meth:`MqttTransport.connect`; for the server also as
@@ -149,8 +149,8 @@ async def open_transport(settings: ProcessSettings, silence: float = 0.0) -> tup
 def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
-    SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals that the parent
-    process ignores (``nohup``) stay ignored.
+    SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals ignored at the
+    start (``nohup``, a launcher) stay ignored.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -130,7 +130,7 @@ def _decode_part(part: msgspec.Raw | bytes, kind: Any) -> Any:
 def _certified_parts(certified: StoredOpening | None) -> dict[str, object]:
     """Return the parts of a round whose shares were requested.
 
-    Instances are apart, without their noise remover, which follows from the plan.
+    Instances are apart, without noise removers, which follow from the plan.
     """
     if certified is None:
         return {}

@@ -108,7 +108,7 @@ class Children:
         self._pipes[settings.name] = ours
 
     def wait(self, timeout: float | None = None) -> list[Said | Died]:
-        """Wait for and return items and ends of processes since the last call."""
+        """Wait for and return items and ends of processes."""
         by_pipe: dict[object, PartyId] = {pipe: name for name, pipe in self._pipes.items()}
         news: list[Said | Died] = []
         for ready in wait(list(self._pipes.values()), timeout):

@@ -1,4 +1,4 @@
-"""Process of the dealer of validated sums: its own key, no data, no model."""
+"""Process of the dealer: its own key, no data, no model."""
 
 from securefl.base import entropy
 from securefl.base.ids import DEALER, SERVER

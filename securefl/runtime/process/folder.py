@@ -41,7 +41,7 @@ def claim_folder(out: Path, name: PartyId, holder: str = "") -> Iterator[None]:
 
 
 def _lock(path: Path, holder: str) -> int:
-    """Return the file descriptor; retry if the last owner deletes the file before it is locked."""
+    """Return the descriptor; retry if the last owner deletes the file first."""
     while True:
         try:
             lock = os.open(path, _FLAGS, 0o600)

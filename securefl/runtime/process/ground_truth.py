@@ -1,4 +1,4 @@
-"""Lab mode: a party's encoded updates on disk, for audits and tests of exactness."""
+"""Lab mode: a party's encoded updates on disk."""
 
 from dataclasses import replace
 from pathlib import Path

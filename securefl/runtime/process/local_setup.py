@@ -21,7 +21,7 @@ from securefl.training.data import ShardFiles, load_data, turns_of, write_shards
 
 @dataclass(frozen=True, slots=True)
 class LocalSetup:
-    """Keys and files of a run on one machine."""
+    """Keys and files of a local run."""
 
     roster_file: Path
     identities: Mapping[PartyId, crypto.Identity] = field(repr=False)

@@ -1,4 +1,4 @@
-"""Local work: effects performed in a worker thread, with events as results."""
+"""Local work in worker threads, with events as results."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A party's durable memory: its run's journal, its key's and data's account."""
+"""A party's journal and account."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

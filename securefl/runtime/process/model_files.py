@@ -38,8 +38,8 @@ _NAME: Final = re.compile(r"round-(\d+)(?:-\d+)?\.safetensors")
 class RoundModels:
     """Models of a server's single rounds, as links to files written anyway.
 
-    A round without a model, or with a refused step, has no file. ``last`` is replaced by renaming before a
-    round is done. ``keep`` is the number of latest rounds, None for all; ``count`` the number of models (task
+    A round without a model, or with a refused step, has no file. The file ``last`` is replaced by renaming
+    before a round is done. The latest ``keep`` rounds stay, None for all. A round has ``count`` models (task
     groups).
     """
 

@@ -1,4 +1,4 @@
-"""A party's own work: training on its shard, or at its site."""
+"""Training on a party's shard, or at its site."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +19,7 @@ from securefl.training.data import Shard, load_samples
 
 @dataclass(frozen=True)
 class OwnWork:
-    """Model, data and training functions of a party."""
+    """Model, data and training of a party."""
 
     module: torch.nn.Module
     """The model, whose parameters may be overwritten."""

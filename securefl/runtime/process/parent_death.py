@@ -1,7 +1,8 @@
 """Lifeline: processes and files that end with the launcher, even if it is killed (ADR 0036).
 
 The fork server imports this module first: the kernel (Linux: prctl(2), PR_SET_PDEATHSIG) ends it with the
-launcher. So do children with the fork server; their pipe to the launcher breaks on any system.
+launcher. Children do the same with the fork server, and watch their pipe to the launcher, which breaks on any
+system.
 """
 
 import ctypes

@@ -30,7 +30,7 @@ class Witness(Protocol):
         ...
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Record ``seconds`` of waiting for peers ``whom``; called at growing intervals."""
+        """Record ``seconds`` of waiting for peers ``whom``."""
         ...
 
     def remark(self, text: str) -> None:

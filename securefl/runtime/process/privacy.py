@@ -1,4 +1,4 @@
-"""Privacy before a run: settled by the launcher, checked by each party."""
+"""Privacy checks before a run."""
 
 import math
 from collections.abc import Callable
@@ -89,8 +89,8 @@ def own_releases(
 ) -> int | None:
     """Return the number of releases that a party's budget allows in this run; None without one.
 
-    Epsilons of runs are added (basic composition), for any noise. ``budget`` replaces the scenario's.
-    ``spent`` is epsilon of earlier runs on these data outside the account, ``accounted`` that of the
+    Epsilons of runs are added (basic composition), for any noise. A ``budget`` replaces the scenario's.
+    Earlier runs on these data outside the account ``spent`` epsilon; ``accounted`` returns that of the
     account's runs by unit.
 
     Raises:

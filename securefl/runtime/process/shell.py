@@ -25,7 +25,7 @@ from securefl.runtime.transport import ArrivedFrame, Link, Transport, TransportC
 PhaseT = TypeVar("PhaseT")
 
 _BACKLOG = 256
-"""Frames that may wait for the machine; further ones stay with the broker."""
+"""Frames that may wait for the machine; others stay with the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Shell(Generic[PhaseT]):
         self._connections = 1
         self._online = True
         self._links = 0
-        """Connection changes that the machine has not yet received."""
+        """Connection changes not yet received by the machine."""
         self._unheard: list[tuple[PartyId, bool]] = []
         """Reconnected processes; True if the broker kept the session."""
         self._outcome: kernel.Finished | kernel.Aborted | None = None
@@ -178,8 +178,7 @@ class Shell(Generic[PhaseT]):
             before = phase
             phase, faults = await asyncio.to_thread(self._step, phase, item)
             if phase is not before:
-                # A party's phase changes with the server's messages, or its own work. One party's answer must
-                # not hide that the server waits for others.
+                # An answer of one party must not hide that the server waits for others.
                 step = type(phase) if self._me == SERVER else phase
                 self._vigil.begin(self._clock(), step, self._agreed(phase))
             await self._perform(faults)

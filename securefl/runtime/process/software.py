@@ -1,4 +1,4 @@
-"""Versions of this process, for the server to compare."""
+"""Versions of this process."""
 
 import platform
 import re

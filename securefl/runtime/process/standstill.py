@@ -1,4 +1,4 @@
-"""Standstills by site code that holds the interpreter lock, and wait reminders."""
+"""Interpreter standstills by site code, and wait reminders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StandstillWatch:
 
     @contextmanager
     def training(self, round_: int) -> Iterator[None]:
-        """Mark the time of a training, in the loop's thread."""
+        """Mark the time of a training."""
         self._round, self._ended = round_, math.inf
         try:
             yield

@@ -54,7 +54,7 @@ class WorkThread:
 
 
 def outcome_of(function: Callable[[], ResultT]) -> ResultT | Failure:
-    """Return the result of ``function``, or its failure: no exception passes."""
+    """Return the result of ``function``, or its failure."""
     try:
         return function()
     except BaseException as error:
@@ -77,7 +77,7 @@ class _Call(Generic[ResultT]):
     done: asyncio.Future[ResultT | Failure]
 
     def finish(self, result: ResultT | Failure) -> None:
-        """Set the result, unless the caller was cancelled. Runs in the loop's thread."""
+        """Set the result in the loop's thread, unless the caller was cancelled."""
         if not self.done.done():
             self.done.set_result(result)
 

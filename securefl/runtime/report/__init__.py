@@ -1,4 +1,4 @@
-"""Reports of a run for people and programs: metrics, progress, summary."""
+"""Reports of a run: metrics, progress, summary."""
 
 import lazy_loader
 

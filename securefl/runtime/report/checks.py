@@ -1,4 +1,4 @@
-"""Reports on the checks of opened sums: exclusions and power."""
+"""Checks of opened sums: exclusions and power."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class RunVerdict:
 
 
 def verdict_of(plan: RunPlan, records: Sequence[RoundRecord]) -> RunVerdict | None:
-    """Return the verdict on the evidence of these rounds; None if none is collected."""
+    """Return the verdict on the rounds' evidence, if any is collected."""
     kind = feasibility.evidence_of(plan.scenario)
     if kind == "none":
         return None
@@ -85,7 +85,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Results of the checks over a run, compared with the scenario's behaviours."""
+    """Results of a run's checks, compared with behaviours."""
 
     tallies: tuple[Tally, ...]
     false_alarms: int

@@ -6,7 +6,7 @@ from rich.console import Console
 
 
 class Terminal(Console):
-    """Console that ignores a closed pipe (``| head``): the work keeps its own exit code."""
+    """Console that ignores a closed pipe (``| head``), so that the work keeps its exit code."""
 
     def on_broken_pipe(self) -> None:
         """Suppress further output."""

@@ -1,4 +1,4 @@
-"""Draft of the current round: turns reports into a :class:`RoundRecord`."""
+"""Draft of the current round."""
 
 from collections import Counter
 from collections.abc import Mapping

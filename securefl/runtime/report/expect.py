@@ -1,4 +1,4 @@
-"""Expectations: comparison of a run with its scenario's claims, and the exit code."""
+"""Comparison of a run with its expectations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Judgement:
     measured: float | None
     ok: bool
     deviation: float = 0.0
-    """Standard deviation of the measurement by noise, which the judgement ignores."""
+    """Standard deviation by noise, which the judgement ignores."""
 
     @property
     def claim(self) -> str:

@@ -1,4 +1,4 @@
-"""Copy of a run's first model file, and the software versions that determine a first model."""
+"""Copy of a run's first model file."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ FIRST_MODEL = "first.safetensors"
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions, by name, of the software that makes a first model from scenario and seed."""
+    """Return the versions of software that determine a first model, by name."""
     try:
         torch = version("torch")
     except PackageNotFoundError:

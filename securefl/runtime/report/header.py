@@ -1,4 +1,4 @@
-"""Header of a run: sentences on all features of its scenario, and on its start."""
+"""Header of a run."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def scenario_sentences(scenario: Scenario, limits: feasibility.DerivedLimits) ->
 
 
 def run_header(scenario: Scenario) -> header.RunHeader:
-    """Return the header of a scenario, as far as it needs neither data nor a model.
+    """Return the header of a scenario, without data and model.
 
     Raises:
         ConfigError: the scenario is infeasible.

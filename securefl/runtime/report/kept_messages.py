@@ -27,7 +27,7 @@ _IN_THE_LAB: Final = (messages.ModelAnnounce, messages.OpeningProof, messages.St
 
 
 class FrameKeeper:
-    """Store of received messages, by content."""
+    """Store of received messages, by content. Methods raise RunAbortedError if a write fails."""
 
     def __init__(self, folder: Path, *, lab: bool) -> None:
         self._folder = folder / FRAMES
@@ -38,9 +38,6 @@ class FrameKeeper:
 
         ``kept``: SHA-256 of the signed frame, or of a message that arrived in parts. ``claim``: SHA-256 of a
         proof's claim, stored separately. ``length``: parameters of a model.
-
-        Raises:
-            RunAbortedError: the write failed.
         """
         said, fields = delivery.message, dict[str, JsonValue]()
         if isinstance(said, self._kinds):
@@ -56,9 +53,6 @@ class FrameKeeper:
 
         Nothing is deleted if other processes write to the folder: their entries may follow later.
         ``transcript`` must be flushed.
-
-        Raises:
-            RunAbortedError: the disk is missing.
         """
         vantage = start_of(transcript.stem)[0]
         names = names_in(transcript.parent)
@@ -74,11 +68,7 @@ class FrameKeeper:
                     path.unlink()
 
     def keep(self, content: bytes) -> str:
-        """Store the content in a file; return its name, the SHA-256 in hex.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Store the content in a file; return its name, the SHA-256 in hex."""
         name = hashlib.sha256(content).hexdigest()
         path = self._folder / name
         if path.exists():

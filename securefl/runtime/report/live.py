@@ -1,4 +1,4 @@
-"""Live display of a run on a terminal, redrawn from an immutable state."""
+"""Live display of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _DOT: Final[dict[PartyState, tuple[str, str, str]]] = {
 
 
 class LiveProgress:
-    """Display that redraws a panel in place: rounds, step, parties by cluster, accuracy, latest events."""
+    """Panel redrawn in place: rounds, step, parties by cluster, accuracy, latest events."""
 
     def __init__(self, console: Console, *, by: str = "rule", explain: bool = False) -> None:
         self._console, self._explain = console, explain
@@ -111,7 +111,7 @@ class LiveProgress:
         self._scene = self._scene.after(now, report)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """Update the display by a rejection, unless the message was only late."""
+        """Update the display by a rejection, unless the message was late."""
         if strip_late_prefix(reason) is None:
             self._scene = self._scene.refusing(vantage, culprit, reason)
 

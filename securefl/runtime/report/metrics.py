@@ -1,4 +1,4 @@
-"""Metrics of a run: a listener that collects data for rows, summary and exit code."""
+"""Metrics of a run, collected from reports."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -86,22 +86,22 @@ class RunMetrics:
         self.missing: tuple[PartyId, ...] = ()
 
     def account_for(self, accounts: privacy.Accounts) -> None:
-        """Start accounting for privacy, before the first report; earlier rounds are counted."""
+        """Start accounting for privacy, before the first report; count earlier rounds."""
         self._accounts = accounts
         for record in self._each_record():
             if record.drawn:
                 accounts.count(record.participants)
 
     def know_failures(self, failures: Callable[[int], Mapping[PartyId, str]]) -> None:
-        """Count failed trainings, whose reasons by party ``failures`` returns; otherwise unknown."""
+        """Count failed trainings, whose reasons by party ``failures`` returns."""
         self._failures = failures
 
     def know_saturation(self, beyond: Callable[[int], Mapping[PartyId, int]]) -> None:
-        """Count coordinates beyond the encoding's range, by party, from ``beyond``; otherwise unknown."""
+        """Count coordinates beyond the encoding's range, by party."""
         self._beyond = beyond
 
     def know_columns(self, columns: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        """Count values outside the ranges of columns, which ``columns`` returns; otherwise unknown.
+        """Count values outside the ranges of columns, which ``columns`` returns.
 
         Keys by column are ``below``, ``above``, ``infinite`` and ``missing``.
         """
@@ -112,7 +112,7 @@ class RunMetrics:
         return name not in self._dishonest
 
     def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
-        """Set the deviating parties for the tally of the checks, if there are checks."""
+        """Set the deviating parties for the tally of the checks."""
         if plan.scenario.checks.kind != "none":
             self._watch = checks.CheckWatch(plan, cast)
 

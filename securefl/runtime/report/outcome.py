@@ -1,4 +1,4 @@
-"""Outcome of a run, in the terms of a scenario's ``[[expect]]``."""
+"""Outcome of a run in terms of ``[[expect]]``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class RunEnd:
     paused: bool = False
     """True if the same command continues the run that the user aborted."""
     decide: bool = False
-    """True if a person must decide before this process may lead the run again."""
+    """True if a person must decide before the run continues."""
     untrained: bool = False
     cut: bool = False
     """True if an honest update had coordinates beyond ``encoding.range``."""
@@ -22,7 +22,7 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(RunEnd):
-    """Measured metrics, as docs/fields.md defines them; None if there is nothing to measure."""
+    """Measured metrics, as docs/fields.md defines them; None if not measured."""
 
     accuracy: float | None
     rounds: int
@@ -51,7 +51,7 @@ class Outcome(RunEnd):
     """Standard deviations by noise of entries of :attr:`evaluation`."""
 
     def measure(self, metric: str, of: str | None = None) -> float | None:
-        """Return the value of one metric of ``[[expect]]``; None if there is none."""
+        """Return the value of a metric of ``[[expect]]``, if any."""
         if of is not None:
             return self.evaluation.get(of)
         value: float | None = getattr(self, metric)

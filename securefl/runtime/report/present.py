@@ -1,4 +1,4 @@
-"""Summary of a run, on a terminal or as plain lines."""
+"""Summary of a run for people."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,9 +29,9 @@ _MAX_REFUSALS: Final = 8
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """Print the measures, participation, the server's view, expectations and files of a run.
+    """Print a run's measures, participation, server's view, expectations and files.
 
-    On a terminal with tables and colours; otherwise unwrapped lines for logs and ``grep``.
+    On a terminal with tables and colours; otherwise unwrapped lines.
     """
     measured = "Metrics of the sites" if summary.scenario.model.by_sites else "Accuracy"
     for title, body in (
@@ -349,9 +349,9 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
 
 
 def _worth_showing(records: Sequence[RoundRecord]) -> list[RoundRecord]:
-    """Return all records of a short run; of a long one the first, the last and eventful ones.
+    """Return a short run's records; of a long one the first, the last and eventful ones.
 
-    Among too many, lost sums and changes take precedence over repeated events.
+    Lost sums and changes take precedence over repeated events.
     """
     if len(records) <= _MAX_ROUNDS:
         return list(records)

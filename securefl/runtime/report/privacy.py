@@ -1,4 +1,4 @@
-"""Reports on differential privacy: header sentences, epsilon by party and round, the guarantee."""
+"""Reports on differential privacy."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ WITHOUT = "none"
 
 
 def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
-    """Return the parties that break the assumptions of their own guarantee."""
+    """Return the parties that break assumptions of their guarantee."""
     return frozenset(
         party
         for party, shown in attacks.behaviours_of(scenario, seed).items()
@@ -47,7 +47,7 @@ def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Privacy account of one run: epsilon spent by the parties, and its assumptions."""
+    """Privacy account of one run: epsilon spent, and its assumptions."""
 
     guarantee: Guarantee | None
     """Guarantee of the honest party with most releases."""
@@ -84,8 +84,8 @@ class Account:
 class Accounts:
     """Counter of releases from the server's reports.
 
-    Every round in whose clusters a party is counts as a release, whatever is opened, as the party counts
-    itself (:mod:`securefl.protocol.round.shared.budget`). ``void`` is the reason why nothing is guaranteed
+    A party releases in every round in whose clusters it is, whatever is opened, as it counts itself
+    (:mod:`securefl.protocol.round.shared.budget`). ``void`` is the reason why nothing is guaranteed
     (:func:`why_none`); ``without`` are parties without a guarantee (:func:`forgoing`).
 
     Raises:

@@ -43,7 +43,7 @@ class Progress(Protocol):
 
 
 class PlainProgress:
-    """Plain progress for logs and pipes: flushed lines per round and per event."""
+    """Flushed lines per round and per event, for logs and pipes."""
 
     def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "", explain: bool = False) -> None:
         """Set up the output to ``stream``.
@@ -79,7 +79,7 @@ class PlainProgress:
             self._tell(text)
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`Progress`; late messages of one cause are collected until the next line."""
+        """See :class:`Progress`; late messages of one cause are collected."""
         late = strip_late_prefix(reason)
         if late is not None:
             self._late.setdefault((vantage, late), Counter())[culprit] += 1

@@ -1,4 +1,4 @@
-"""Records of rounds, and their rows in ``metrics.jsonl``."""
+"""Records of rounds, and rows of ``metrics.jsonl``."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class RoundRecord:
 
     @property
     def survivor_count(self) -> int:
-        """Parties whose updates were opened in sums: fewer than :attr:`counted` with hidden groups."""
+        """Parties whose updates were opened: fewer than :attr:`counted` with hidden groups."""
         return heard_in(self.sums)
 
     @property
@@ -140,7 +140,7 @@ class RoundRecord:
 
     @property
     def drawn(self) -> bool:
-        """True if clusters were drawn: updates of the participants count as released."""
+        """True if clusters were drawn: the participants' updates count as released."""
         return bool(self.counted or self.lost)
 
     @classmethod
@@ -298,7 +298,7 @@ def _chosen_by(record: RoundRecord, scenario: Scenario) -> Measured | None:
 
 
 def metric_rows(metrics: Sequence[Measured]) -> dict[str, transcript.JsonValue]:
-    """Return metrics by name, for rows and summaries."""
+    """Return metrics by name."""
     rows = {one.name: asdict(one) for one in metrics}
     for row in rows.values():
         del row["name"]
@@ -306,7 +306,7 @@ def metric_rows(metrics: Sequence[Measured]) -> dict[str, transcript.JsonValue]:
 
 
 def listed_evidence(suspects: Sequence[Suspect]) -> list[transcript.JsonValue]:
-    """Return evidence for rows and summaries, in decimal digits."""
+    """Return evidence in decimal digits."""
     return [
         {"parties": list(one.parties), "highest": round(one.highest, 4), "now": round(one.now, 4)}
         for one in suspects
@@ -327,7 +327,7 @@ def finite(value: float | None) -> float | None:
 
 
 def without_infinities(value: transcript.JsonValue) -> transcript.JsonValue:
-    """Return the value with None for every number that is not finite."""
+    """Return the value with None for not finite numbers."""
     match value:
         case float():
             return finite(value)

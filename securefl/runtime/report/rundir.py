@@ -38,7 +38,7 @@ _SCENARIO: Final = "scenario.toml"
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Files of one run."""
+    """Files of one run. Reading raises ConfigError if a file is missing, unreadable or of another kind."""
 
     path: Path
 
@@ -107,7 +107,7 @@ class RunDirectory:
 
     @property
     def first_file(self) -> Path:
-        """Copy of the file with the first model, if the scenario names one."""
+        """Copy of the first model's file."""
         return self.path / FIRST_MODEL
 
     @property
@@ -117,7 +117,7 @@ class RunDirectory:
 
     @property
     def round_models(self) -> Path:
-        """Folder of models of single rounds, if the server keeps any."""
+        """Folder of models of single rounds."""
         return self.path / "models"
 
     @property
@@ -135,7 +135,7 @@ class RunDirectory:
         return {"model": str(first), **further, **best, **rounds, **told}
 
     def files(self, count: int, *, transcripts: bool = True) -> dict[str, str]:
-        """Return paths of all files of a live run with ``count`` models, by label, in printing order."""
+        """Return paths of all files of a live run with ``count`` models, by label."""
         return {
             **self.models(count),
             "metrics": str(self.metrics_file),
@@ -161,7 +161,7 @@ class RunDirectory:
 
     @property
     def frame_folder(self) -> Path:
-        """Folder of messages that processes of a verified run keep, by SHA-256."""
+        """Folder of kept messages, by SHA-256."""
         return self.transcript_folder / FRAMES
 
     def transcript_names(self) -> tuple[str, ...]:
@@ -217,11 +217,11 @@ class RunDirectory:
             )
 
     def keep_first_model(self, scenario: Scenario) -> None:
-        """Copy the file of the first model, if the scenario names one and there is no copy."""
+        """Copy the first model's file, once."""
         keep_first_model(self.path, scenario)
 
     def keep_scenario(self, scenario: Scenario) -> None:
-        """Write the resolved scenario, unless :meth:`check_free` found it: a user's own file stays."""
+        """Write the resolved scenario, unless a user's own file is there."""
         if not self.scenario_file.exists():
             self.write_scenario(scenario)
 
@@ -252,11 +252,7 @@ class RunDirectory:
         return MetricsFile(self.metrics_file, append=True)
 
     def each_record(self) -> Iterator[RoundRecord]:
-        """Yield the records of all existing rounds.
-
-        Raises:
-            ConfigError: unreadable.
-        """
+        """Yield the records of all existing rounds."""
         for row in self._each_row():
             try:
                 yield RoundRecord.from_row(row)
@@ -265,7 +261,7 @@ class RunDirectory:
                 raise ConfigError(str(self.metrics_file), reason) from error
 
     def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
-        """Return the records of the rounds before ``before``, or of all existing ones.
+        """Return the records of all existing rounds, or of those before ``before``.
 
         Raises:
             ConfigError: unreadable, or some are missing.
@@ -280,19 +276,11 @@ class RunDirectory:
         return records
 
     def read_scenario(self) -> Scenario:
-        """Return the scenario of the run.
-
-        Raises:
-            ConfigError: unreadable or not a scenario.
-        """
+        """Return the scenario of the run."""
         return load_scenario(self.scenario_file)
 
     def read_metrics(self) -> tuple[dict[str, Any], ...]:
-        """Return the rows of all rounds that ended, without an incomplete last line.
-
-        Raises:
-            ConfigError: unreadable, or a line is not a JSON object.
-        """
+        """Return the rows of all rounds that ended."""
         return tuple(self._each_row())
 
     def _each_row(self) -> Iterator[dict[str, Any]]:
@@ -303,11 +291,7 @@ class RunDirectory:
                     yield _object(line, f"{path}:{number}")
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the outcome.
-
-        Raises:
-            ConfigError: missing (the run did not end), unreadable, or not a JSON object.
-        """
+        """Return the outcome, which a run without an end lacks."""
         return _object(_read(self.summary_file), str(self.summary_file))
 
     def read_transcripts(self) -> dict[str, Transcript]:

@@ -1,4 +1,4 @@
-"""Statistics of the sites' columns as a table for a terminal."""
+"""Table of the sites' column statistics."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ def statistics_text(statistics: metrics.Statistics) -> str:
 
 
 def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a line for each column with values outside its range, by a simulation's counts."""
+    """Return a line for each column with values outside its range, in a simulation."""
     return [
         f"{name}: {one['below'] + one['above']:,} values outside the range counted as its ends"
         f" ({one['below']:,} below, {one['above']:,} above, {one['infinite']:,} of them infinite)"

@@ -1,4 +1,4 @@
-"""Summary of a run, for the terminal and ``summary.json``."""
+"""Summary of a run."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -275,7 +275,7 @@ def _backdoor(success: float | None) -> dict[str, transcript.JsonValue]:
 
 
 def summarise(*, scenario: Scenario, metrics: RunMetrics, **known: Any) -> Summary:
-    """Return the summary of an ended run, with other fields of :class:`Summary` from ``known``."""
+    """Return the summary of an ended run; ``known`` has other fields of :class:`Summary`."""
     outcome = metrics.outcome()
     volumes = metrics.traffic().values()
     up, down = Volume(), Volume()

@@ -1,4 +1,4 @@
-"""Text for people: sizes, curves and lines on rejections."""
+"""Text for people."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Weights of declared sample counts in a round, and their truncation (docs/weighting.md)."""
+"""Weights of declared sample counts (docs/weighting.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from securefl.runtime.report import text
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """Counts of a round's participants, against the round's cap."""
+    """Counts of a round's participants, against its cap."""
 
     cap: int
     """Declared count that weighs 1."""

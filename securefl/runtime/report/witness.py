@@ -1,4 +1,4 @@
-"""Witness of a process: its transcript on disk, and news for its launcher."""
+"""Witness of a process: transcript and news."""
 
 import hashlib
 import logging
@@ -179,7 +179,7 @@ class ProcessWitness:
         self._idle = RefusalLines()
 
     def report(self, now: float, item: AnyReport) -> None:
-        """Record a report and pass it on, with the traffic after each round."""
+        """Record a report and pass it on; traffic follows each round."""
         if isinstance(item, RoundStarted | TriplesDealt):
             self._begin_round(item.round)
         kind, fields = entry_of(item, self._run, self._lab, self._length)
@@ -248,12 +248,12 @@ class ProcessWitness:
         self._writer.append("sent", {"to": send.to, **entry})
 
     def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Pass on peers that the process waits for, and the start of the wait."""
+        """Pass on a wait for peers."""
         now = datetime.now().astimezone()
         self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
 
     def remark(self, text: str) -> None:
-        """Pass on a sentence for the operator; the transcript does not record it."""
+        """Pass on a sentence for the operator; transcripts omit it."""
         self._tell(Remark(printable(text)))
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
@@ -324,7 +324,7 @@ def _stated_digests(plan: RunPlan) -> dict[str, transcript.JsonValue]:
 
 
 def _free_path(folder: Path, name: str) -> Path:
-    """Return an unused path: a restarted process never overwrites its first transcript."""
+    """Return an unused path: a restart never overwrites a transcript."""
     path, number = folder / f"{name}.jsonl", 1
     while transcript.is_taken(path):
         number += 1

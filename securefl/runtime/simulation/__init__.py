@@ -1,4 +1,4 @@
-"""A whole federation in one process: a run's sums and models, without network, keys and masks."""
+"""A whole federation in one process, without network, keys and masks."""
 
 import lazy_loader
 

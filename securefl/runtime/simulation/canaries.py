@@ -1,6 +1,6 @@
 """Canaries: records, or whole updates, that a fair coin includes or omits, to test whether it shows.
 
-A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient): noise
+A canary moves one coordinate of its party's update by the bound of its unit (a Dirac gradient). So noise
 elsewhere does not matter, and no other unit is easier to find. It is sampled like any record, so that each
 record's guarantee holds for it.
 """
@@ -103,9 +103,9 @@ def plant(
 ) -> tuple[SimulatedFederation, Planted]:
     """Return the federation, which has privacy, with canaries in the updates of ``hosts``; and the canaries.
 
-    Hosts follow the protocol. ``count`` is approximate: at most one per coordinate and record of the hosts;
-    at party level one per host. ``entropy`` (coins, coordinates, sampling) must be independent of the
-    server's knowledge.
+    Hosts follow the protocol. There are about ``count`` canaries: at most one per coordinate and record of
+    the hosts; at party level one per host. The ``entropy`` of coins, coordinates and sampling must be
+    independent of the server's knowledge.
 
     Raises:
         ConfigError: no privacy, or another sampler than Poisson's: in a batch of fixed size an omitted canary

@@ -1,4 +1,4 @@
-"""Checkpoints of a simulation: one file, whole or absent, bound to scenario and seed."""
+"""Checkpoints of a simulation, bound to scenario and seed."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A simulated federation, made from the same scenario, seed and data as a run."""
+"""A simulated federation, of a run's scenario, seed and data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

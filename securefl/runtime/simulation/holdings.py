@@ -1,4 +1,4 @@
-"""Holdings of a simulation: a data set split over parties and server, or sites."""
+"""Holdings of a simulation: a split data set, or sites."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ def held_by_split(
     """Split ``dataset`` as the launcher of a run does.
 
     Raises:
-        ConfigError: it cannot be split, or the model does not fit it.
+        ConfigError: it cannot be split, or does not fit the model.
     """
     names = attacks.party_names(scenario.parties)
     attacks.check_on_data(scenario.behaviours, dataset.classes, dataset.input_shape)
@@ -85,7 +85,7 @@ def held_by_sites(
     """Create one site per party, as its process would. They train one after the other.
 
     Raises:
-        ConfigError: the file of the initial weights, or a site, is refused.
+        ConfigError: the initial weights, or a site, are refused.
     """
     module = models.model_of(scenario, (), 0, seed)
     layout, rounds = Layout.of(module), scenario.stop.rounds

@@ -19,8 +19,8 @@ def check_simulable(scenario: Scenario) -> None:
     """Refuse scenarios that need messages.
 
     Raises:
-        ConfigError: a behaviour of the server, a claim on rejections that do not happen here, or sums that
-            are validated by messages between members.
+        ConfigError: a behaviour of the server, a claim on rejections that do not happen here, or validated
+            sums.
     """
     if scenario.secure_sum.validated is not None:
         raise ConfigError(
@@ -41,7 +41,7 @@ def check_simulable(scenario: Scenario) -> None:
 
 
 def without_messages(scenario: Scenario) -> Scenario:
-    """Return the scenario without behaviours of the server and without expectations."""
+    """Return the scenario without behaviours of the server and expectations."""
     heard = tuple(behaviour for behaviour in scenario.behaviours if not attacks.is_of_server(behaviour))
     return msgspec.structs.replace(scenario, behaviours=heard, expect=())
 

@@ -42,7 +42,7 @@ class RoundOutcomes:
     refused: tuple[tuple[PartyId, ClusterKey], ...]
     """Wrong shares that the server rejected."""
     silenced: frozenset[PartyId]
-    """Parties that fell silent: a party that never reached its phase did not."""
+    """Parties that fell silent, having reached their phase."""
     further: tuple[tuple[ClusterKey, attempts.Attempt], ...]
     givers: frozenset[PartyId] = frozenset()
     """Parties that released shares, by their own accounts."""

@@ -1,4 +1,4 @@
-"""One party of a simulation, with the data, misbehaviour and randomness of a run."""
+"""One party of a simulation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SimulatedParty:
         self._beyond: dict[tuple[int, int], int] = {}
 
     def planting(self, plant: Callable[[F64, UpdateId], F64]) -> SimulatedParty:
-        """Return the party with updates changed by ``plant`` before all else (audits by canaries)."""
+        """Return the party with updates changed by ``plant`` before all else."""
         seams = self._behaviour.seams
         twin = copy.copy(self)
         twin._behaviour = replace(

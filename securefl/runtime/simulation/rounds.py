@@ -1,4 +1,4 @@
-"""Rounds of a simulation, reported as by the server of a run."""
+"""Rounds of a simulation."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -261,7 +261,7 @@ class SimulatedRounds:
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
     ) -> tuple[Mapping[PartyId, int], frozenset[PartyId]]:
-        """Return task groups by party, and the parties that drew theirs since no loss was finite."""
+        """Return task groups by party, and the parties without a finite loss, which drew theirs."""
         plan, kept = self._plan, self._choices
         asked = [n for n in self._federation.choosers if n in present]
         asked = [n for n in asked if is_choosing(plan, round_, kept.get(n, NO_CHOICE))]

@@ -1,6 +1,6 @@
 """Schedules: presence, survivors and opened sums by round of a recorded run, for its simulation.
 
-A simulation of the same seed has the same updates and steps, but cannot know absences, dropouts and void
+A simulation of the same seed has the same updates and steps. It cannot know absences, dropouts and void
 rounds; nor the clusters, which follow from the run's id and keys.
 """
 
@@ -84,7 +84,7 @@ class RoundFate:
         """Return the sums that the run opened.
 
         Raises:
-            ConfigError: it opened others: it is not a run of this scenario and seed.
+            ConfigError: it opened others, with another scenario or seed.
         """
         found = [one for one in sums if one.key in self.opened]
         if len(found) < len(self.opened):

@@ -107,8 +107,8 @@ class Pool:
 def one_cluster(scenario: Scenario, size: int) -> Scenario:
     """Return the scenario with one cluster of ``size`` parties and one round that applies its mean.
 
-    Its final model reveals all that one opened sum does. Behaviours, checks and settings of several clusters
-    are removed; noise is unchanged.
+    Its final model is the initial one plus the cluster's mean update: all that one opened sum reveals.
+    Behaviours, checks and settings of several clusters are removed; noise is unchanged.
     """
     sums = scenario.secure_sum
     # As many shares hide a record as before: each party adds the same noise.

@@ -1,4 +1,4 @@
-"""Cluster sums of one round, added up in the ring without masks."""
+"""Cluster sums of one round, without masks."""
 
 from collections.abc import Collection, Mapping
 from itertools import product

@@ -1,4 +1,4 @@
-"""Trainers of a simulation: parties one by one, to the bits of a run, or many at once."""
+"""Trainers of a simulation."""
 
 import copy
 import os
@@ -86,7 +86,7 @@ class Allotment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allotments:
-    """Allotments of all parties, and the root of their randomness."""
+    """Allotments of all parties, and the root of randomness."""
 
     parties: Mapping[PartyId, Allotment]
     root: Entropy
@@ -163,8 +163,8 @@ def choose_trainers(
 ) -> ChosenTrainers:
     """Return the trainers of a simulation; those that train one by one overwrite ``module``.
 
-    The flag ``exact`` gives the results of a run, bit for bit on a CPU, up to rounding on a GPU. ``threads``
-    parties or chunks train concurrently on a CPU; no result depends on it.
+    The flag ``exact`` gives the results of a run, bit for bit on a CPU, up to rounding on a GPU. On a CPU
+    ``threads`` parties or chunks train concurrently, without effect on results.
     """
     first = next(iter(shards.values()))
     # Shares of very different sizes would be padded to the largest.

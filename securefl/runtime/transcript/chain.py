@@ -42,7 +42,7 @@ class TranscriptWriter:
 
     Raises:
         ConfigError: the file exists or cannot be created.
-        RunAbortedError: the disk is full; no file is left.
+        RunAbortedError: a write failed, here (no file is left) or in any method.
         UsageError: the header has no ``run``.
     """
 
@@ -95,11 +95,7 @@ class TranscriptWriter:
         self._write(kind, entry)
 
     def begin_round(self, round_: int) -> bool:
-        """Begin a round, in a new segment if the file is long enough; return True if so.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Begin a round, in a new segment if the file is long enough; return True if so."""
         if self._bound is None or self._ended or self._lines.size * segments.SHARE < self._bound:
             return False
         path = self.path
@@ -135,11 +131,7 @@ class TranscriptWriter:
         self._next += 1
 
     def flush(self) -> None:
-        """Pass all lines to the operating system.
-
-        Raises:
-            RunAbortedError: the write failed.
-        """
+        """Pass all lines to the operating system."""
         self._lines.flush()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Vectors in a transcript: a digest of the whole and up to 4,096 values at fixed positions.
 
 Whole vectors would take tens of gigabytes. Vectors of one length in a run share their positions, for sums,
-differences and statistics.
+differences and statistics: compare records at common positions only.
 """
 
 from __future__ import annotations

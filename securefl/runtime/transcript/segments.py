@@ -15,7 +15,7 @@ _FORMER: Final = re.compile(r"(?P<name>.+)\.(?P<number>\d{4,})\.jsonl")
 
 
 def former_path(path: Path, number: int) -> Path:
-    """Return the path of closed segment ``number`` (from 1) of the transcript at ``path``."""
+    """Return the path of closed segment ``number`` (from 1)."""
     return path.parent / SEGMENTS / f"{path.stem}.{number:04d}{_SUFFIX}"
 
 
@@ -30,13 +30,13 @@ def former_segments(path: Path) -> tuple[tuple[int, Path], ...]:
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """Return all existing files of the transcript at ``path``, in order."""
+    """Return all files of the transcript at ``path``, in order."""
     former = tuple(file for _, file in former_segments(path))
     return (*former, path) if path.exists() else former
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
-    """Return names of all transcripts of a folder, empty ones and later starts included."""
+    """Return names of a folder's transcripts, empty ones and later starts included."""
     names = {path.stem for path in folder.glob(f"*{_SUFFIX}")}
     former = map(_FORMER.fullmatch, (path.name for path in (folder / SEGMENTS).glob(f"*{_SUFFIX}")))
     names.update(named["name"] for named in former if named is not None)

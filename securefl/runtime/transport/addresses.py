@@ -84,9 +84,9 @@ def parse_brokers(
 
 
 def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
-    """Return one error for brokers that all failed: an abort, as brokers may return.
+    """Return one error for brokers that all failed: a ``ConfigError`` if all refuse this process.
 
-    It is a ``ConfigError`` if all refuse this process.
+    Otherwise it is an abort, as unreachable brokers may return.
     """
     errors = tuple(troubles.values())
     if len(errors) == 1:

@@ -28,10 +28,9 @@ class MqttLimits:
     ``in_flight`` bounds frames sent but not acknowledged, ``inbox`` those received but not read. When the
     inbox is full, mosquitto holds back all but its ``max_inflight_messages`` (amqtt nothing).
 
-    A connection that lasts ``settled`` resets the time of failures: otherwise two programs with one client id
-    would displace each other for ever. ``first_within`` limits retries of the first connection.
-    ``keep_alive`` is the interval of pings; the broker reports this process as gone after ``silence``, if
-    longer.
+    A connection that lasts ``settled`` resets the time of failures. Otherwise two programs with one client id
+    would displace each other for ever. ``first_within`` limits retries of the first connection. Pings to the
+    broker come every ``keep_alive``; it reports this process as gone after ``silence``, if longer.
 
     Of several brokers, a process that hears no other leaves ``found_within`` after it connects, or ``alone``
     after the last frame. After ``asks_after`` it asks, every ``asks_every``.
@@ -116,7 +115,7 @@ class Transport(Protocol):
 
         On restoration, with subscriptions renewed, ``lost`` receives True if the far side is known to have
         kept acknowledged frames. It returns those that may be lost, which are sent in order, before all
-        pending frames. ``carriers`` splits frames too large for the connection.
+        others. ``carriers`` splits frames too large for the connection.
         """
         ...
 

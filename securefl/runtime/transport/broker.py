@@ -34,16 +34,12 @@ _CONNACK = 0x20
 
 
 def find_mosquitto() -> str | None:
-    """Return the path of mosquitto, also from sbin, which is often not on PATH."""
+    """Return the path of mosquitto, also from sbin."""
     return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 
 
 def broker_wish(text: str, option: str) -> BrokerWish:
-    """Return ``text`` as a kind of broker.
-
-    Raises:
-        ConfigError: unknown kind; names ``option``.
-    """
+    """Return ``text`` as a kind of broker; ConfigError names ``option``."""
     for wish in get_args(BrokerWish):
         if text == wish:
             return cast("BrokerWish", wish)
@@ -54,7 +50,7 @@ def choose_broker(wish: BrokerWish) -> BrokerKind:
     """Return the kind of broker to start.
 
     Raises:
-        ConfigError: the chosen one, or any, is not installed.
+        ConfigError: it is not installed.
     """
     if wish in {"auto", "mosquitto"} and find_mosquitto() is not None:
         return "mosquitto"
@@ -67,7 +63,7 @@ def choose_broker(wish: BrokerWish) -> BrokerKind:
 
 
 class RunningBroker:
-    """Broker process that this process started, and stops on exit from the context."""
+    """Broker process of this process, stopped on exit from the context."""
 
     def __init__(self, kind: BrokerKind, url: BrokerUrl, process: subprocess.Popen[bytes], log: Path) -> None:
         self.kind: BrokerKind = kind
@@ -145,7 +141,7 @@ def start_mosquitto(
 def start_embedded(
     directory: Path, *, port: int = 0, tls: LocalTls | None = None, acl: bool = False
 ) -> RunningBroker:
-    """Start the embedded broker (amqtt) in its own process, otherwise as `start_mosquitto`."""
+    """Start the embedded broker (amqtt), otherwise as `start_mosquitto`."""
     choose_broker("embedded")
     _check_acl(tls, acl)
     directory.mkdir(parents=True, exist_ok=True)
@@ -258,6 +254,6 @@ def _answers(broker: RunningBroker, *, hello: bool) -> bool:
 
 
 def start_local_broker(kind: BrokerWish, directory: Path, port: int, tls: LocalTls | None) -> RunningBroker:
-    """Start a broker on 127.0.0.1; with TLS, clients need certificates and obey the access rules."""
+    """Start a broker on 127.0.0.1; TLS clients need certificates and obey the access rules."""
     start = start_mosquitto if choose_broker(kind) == "mosquitto" else start_embedded
     return start(directory, port=port, tls=tls, acl=tls is not None)

@@ -49,7 +49,7 @@ class Meeting:
 
 
 def meeting_of(run: RunId, name: PartyId) -> Meeting:
-    """Return the processes that ``name`` looks for: the server, or, for the server, any process."""
+    """Return the processes that ``name`` looks for: the server; for the server, any process."""
     status = topics.status(run, SERVER)
     observer = f"{status.removesuffix(SERVER)}{OBSERVER}"
     if name == OBSERVER:

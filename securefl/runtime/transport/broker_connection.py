@@ -1,4 +1,4 @@
-"""Connecting to one of several brokers: order, retries, and its session's state."""
+"""Connecting to one of several brokers."""
 
 import asyncio
 import random

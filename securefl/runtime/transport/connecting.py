@@ -214,7 +214,7 @@ def tls_context(url: BrokerUrl) -> ssl.SSLContext:
     """Return a context of TLS 1.2 or later, host name checked, with the client's certificate if any.
 
     Raises:
-        ConfigError: a file is not a valid certificate or key.
+        ConfigError: a file is invalid.
     """
     try:
         context = ssl.create_default_context(cafile=url.ca_file)

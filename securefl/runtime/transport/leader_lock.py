@@ -23,7 +23,7 @@ from securefl.runtime.transport import addresses, base
 from securefl.runtime.transport.mqtt import MqttTransport
 
 LISTEN_SECONDS: Final = 6.0
-"""Longer than a server waits before it reconnects."""
+"""Longer than a server waits to reconnect."""
 
 _TRIES_EVERY: Final = 5.0
 """Seconds between attempts to answer at an unreachable broker."""
@@ -196,7 +196,7 @@ async def _listen(starting: _Starting, ears: base.Transport, seconds: float) -> 
 
 
 def _check_frame(frame: base.ArrivedFrame, run: RunId, server: crypto.PublicIdentity, epoch: int) -> None:
-    """Raise an error if the frame shows that the server runs, or that the run has ended."""
+    """Raise an error if the server is shown to run, or the run to have ended."""
     try:
         payload = peek(frame.payload, "broker")
         header = payload.header

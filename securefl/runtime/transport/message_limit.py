@@ -132,9 +132,9 @@ async def _unless_lost(
 class MessageLimit:
     """Largest message of one connection, measured only as far as messages need.
 
-    ``opening`` opens the connection for probes. ``topic`` is one that this client may write and read, and no
-    other client writes. ``wanted`` is the largest message in bytes that it sends, ``within`` the seconds for
-    the answer to one probe. Methods raise ProbeError if the broker cannot be reached.
+    Probes go over connections by ``opening`` to ``topic``, which no other client writes and this one may
+    read. The largest message has ``wanted`` bytes; the answer to a probe takes ``within`` seconds at most.
+    Methods raise ProbeError if the broker cannot be reached.
     """
 
     def __init__(

@@ -94,9 +94,8 @@ class MqttTransport:
         """Connect to the first broker that accepts this client, subscribe, and keep the connection up.
 
         The broker publishes ``last_will`` (topic, payload) if this process vanishes. The client answers the
-        processes of ``meeting`` and, of several brokers, stays at theirs. ``probe`` is a topic that only this
-        client writes and that it may read, for measuring each connection's largest message; None for no
-        measurement.
+        processes of ``meeting`` and, of several brokers, stays at theirs. Each connection's largest message
+        is measured over ``probe``, a topic that only this client writes and that it may read.
 
         Raises:
             ConfigError: the brokers refuse this client, cannot be authenticated, or carry too little.

@@ -1,4 +1,4 @@
-"""Sender over one connection: whole frames, or carriers of larger ones."""
+"""Sending of frames over one connection."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ class OutgoingFrame:
 
 
 class Outbound:
-    """Sender of frames over one connection, whose ``limit`` may be None."""
+    """Sender of whole frames, or carriers of larger ones; without ``limit`` all are whole."""
 
     def __init__(self, url: base.BrokerUrl, connection: Connection, limit: MessageLimit | None) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Tests of a run's brokers before it begins: largest frame, retained messages."""
+"""Tests of brokers before a run."""
 
 import asyncio
 import dataclasses
