@@ -1,4 +1,4 @@
-"""Signals that end a command in good order, as Ctrl-C does."""
+"""Signals that end a command in good order, as Ctrl-C does; no effect outside the main thread."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ class SignalledError(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Raise :class:`SignalledError` on the first SIGTERM or SIGHUP inside the context.
 
-    Later ones are ignored; an ignored SIGHUP (``nohup``) stays so. No effect outside the main thread.
+    Later ones are ignored; an ignored SIGHUP (``nohup``) stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -46,7 +46,7 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def block_signals() -> Iterator[None]:
-    """Delay signals until the end of the block; no effect outside the main thread."""
+    """Delay signals until the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -71,7 +71,6 @@ def detach_wakeup() -> None:
     """Stop signals from writing to the event loop that is about to close.
 
     asyncio closes the descriptor before it unregisters it; Python reports each signal in between on stderr.
-    No effect outside the main thread.
     """
     if threading.current_thread() is threading.main_thread():
         signal.set_wakeup_fd(-1)

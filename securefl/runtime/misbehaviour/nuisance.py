@@ -16,7 +16,7 @@ _RESENT_FRAMES = 4
 class SendsGarbage:
     """Seam that sends invalid bytes in every step: noise, cut or bloated frames, forged signatures.
 
-    They derive from the party's name and the step, so that runs are reproducible; they are not secret.
+    They derive from the party's name and the step: reproducible, not secret.
     """
 
     def __init__(self, behaviour: scenario.Behaviour, me: PartyId) -> None:

@@ -60,7 +60,7 @@ class RunMetrics:
         self._failures: Callable[[int], Mapping[PartyId, str]] | None = None
         self._beyond: Callable[[int], Mapping[PartyId, int]] | None = None
         self.columns: Callable[[], Mapping[str, Mapping[str, int]]] = dict
-        """Counts outside the ranges of columns, if known."""
+        """Counts of values outside the ranges of columns, if known."""
         self.stopping: RoundRecord | None = None
         """First round in which every training failed, or an honest update was cut, if known."""
         self._scenario = scenario

@@ -318,7 +318,7 @@ _MAX_SPANS: Final = 8
 
 
 def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
-    """Yield a table of rounds on a terminal; otherwise only events, as each round had its line."""
+    """Yield a table of rounds on a terminal; otherwise only events."""
     records = summary.rounds
     if not console.is_terminal:
         yield from map(Text, _event_lines(records, sieve(summary.scenario.groups)))

@@ -74,9 +74,9 @@ class RoundRecord:
     accuracy: float | None
     """Accuracy on the test set, 0 to 1; None if the server has none."""
     loss: float | None
-    """Mean cross-entropy in nats; infinite for a destroyed model."""
+    """Mean cross-entropy in nats; infinite for a destroyed model, None without a test set."""
     backdoor_success: float | None = None
-    """Share of patched test samples that get the backdoor's class, 0 to 1."""
+    """Share of patched test samples that get the backdoor's class, 0 to 1; None without a backdoor."""
     update_norm: float | None
     """L2 norm of the aggregated update; None if no sum was usable."""
     participants: tuple[PartyId, ...]
@@ -95,19 +95,23 @@ class RoundRecord:
     redraws: int
     retries: int
     seconds: Mapping[str, float]
-    """By step; ``total`` is the whole round."""
+    """Seconds per step; ``total`` is the whole round."""
     traffic: Mapping[str, Mapping[Direction, Volume]]
     """Volume per party since the previous round ended."""
     refusals: Mapping[RefusedMessage, int]
     """Count of each rejection since the previous round ended."""
     epsilon: Mapping[PartyId, float | None] | None = None
-    """Upper bound of each party's epsilon so far; None without a guarantee."""
+    """Upper bound of each party's epsilon so far; None for a party without a guarantee, and without
+    privacy.
+    """
     suspects: tuple[Suspect, ...] = ()
+    """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
     """Metrics by sites of the round's initial model."""
     doubted_metrics: tuple[Doubted, ...] = ()
+    """Sums with impossible metrics."""
     projections: int = 0
-    """Projections of single updates that validation would reveal to dealer and one evaluator."""
+    """Projections of single updates that validation would reveal to dealer and one evaluator together."""
     measured: int = 0
     """Updates about each of which a deviating evaluator can learn one bit of its choice."""
     weighing: Weighing | None = None
@@ -119,7 +123,7 @@ class RoundRecord:
     beyond_range: Mapping[PartyId, int] | None = None
     """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
-    """Reasons of steps refused since the previous row, by round; empty if confirmed."""
+    """Verdicts of verifiers since the previous row, by round: the reason of a void step, or empty."""
     tally: Mapping[str, int] = field(default_factory=dict)
     """Sums of other numbers in the round's reports, by name."""
 

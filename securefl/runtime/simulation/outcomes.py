@@ -1,8 +1,7 @@
 """Outcomes of a round with dropouts: survivors, opened sums, and killed parties.
 
 They equal those of the machines of :mod:`securefl.protocol.round.shared` with
-:mod:`securefl.runtime.misbehaviour.silence`, if the server waits for all answering parties. Tests compare
-both.
+:mod:`securefl.runtime.misbehaviour.silence`, if the server waits for all answering parties.
 """
 
 from collections.abc import Callable, Collection, Mapping

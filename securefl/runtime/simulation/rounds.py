@@ -85,7 +85,7 @@ class Listener(Protocol):
 
 
 class SimulatedRounds:
-    """Rounds of one federation, reported to ``listeners``.
+    """Rounds of one federation.
 
     Args:
         federation: all parties, the model, the test set.

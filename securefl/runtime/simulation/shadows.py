@@ -1,4 +1,4 @@
-"""Shadow models: the same federation on other records, to measure a record's effect on a model."""
+"""Shadow models: the same federation on other records, to measure a record's effect."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

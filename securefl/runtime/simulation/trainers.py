@@ -99,7 +99,7 @@ class Allotments:
 
 
 def at_once(fleet: batched.DenseFleet | batched.LayerFleet, allotments: Allotments) -> TrainParties:
-    """Train many parties at once: equal to one by one except for rounding, in a fraction of the time."""
+    """Train many parties at once: faster, and equal to one by one except for rounding."""
 
     def job(name: PartyId, task: TrainingTask) -> batched.Job:
         portion, entropy = allotments.of(name, task)

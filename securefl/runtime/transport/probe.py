@@ -17,7 +17,7 @@ from securefl.runtime.transport.mqtt import MqttTransport
 ResultT = TypeVar("ResultT")
 
 _HASTY: Final = dataclasses.replace(base.MqttLimits(), settled=0.0)
-"""A broker that closes the connection on a large frame must not count as gone."""
+"""A close on a large frame must not count as a loss."""
 
 
 async def measure_frame_limit(
