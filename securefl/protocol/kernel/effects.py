@@ -22,29 +22,30 @@ class Send(Generic[events.MessageT]):
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Deliver ``DeadlinePassed`` at this time; replaces the earlier request. None: no deadline."""
+    """Deliver ``DeadlinePassed`` at this time, which replaces the earlier one; None for no deadline."""
 
     when: float | None
 
 
 ATOMS = "atoms "
-"""Prefix of the journal step with the seed of the run's atoms."""
+"""Prefix of the journal step with the seed of the run's atoms, in hexadecimal digits."""
 
 ROOT = "root "
 """Prefix of the journal step with the last root of the chain of models."""
 CHOSE = "chose "
-"""Prefix of the journal step with the task group that a party names."""
+"""Prefix of the journal step with the number of choices and the task group that a party names."""
 
 
 ANNOUNCED = "announced"
-"""Step of a server's journal entry before it announces the draw of a round."""
+"""Step of a server's journal before it announces the draw of a round."""
 DREW = "drew "
 """Prefix of a server's journal step before the draw is sent. Spaces separate reclusterings, slashes their
-clusters, commas members."""
+clusters, commas members.
+"""
 CLAIMED = "claimed "
-"""Prefix of a server's journal step before it proves a claim; the claim's root follows."""
+"""Prefix of a server's journal step, with the claim's root, before it proves a claim."""
 REVEALED = "revealed "
-"""Prefix of a party's journal step before it reveals the nonce of a draw; the draw's number follows."""
+"""Prefix of a party's journal step, with the draw's number, before it reveals the nonce of a draw."""
 LEADS = "leads "
 """Prefix of the journal step with the session of the server that a party follows."""
 
@@ -62,21 +63,17 @@ class Keep:
     """Write durably (whole, fsync) the state for a resume, before any later effect."""
 
     state: object = field(repr=False)
-    """State, of a type that machine and keeper agree on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
     """Write durably (fsync) that the party reached or released this round, before any later effect.
 
-    If that fails, the shell stops before the later effects: a party never releases shares that it could
-    forget having released.
+    If that fails, the shell stops: a party never releases shares that it could forget having released.
     """
 
     round: int
     step: str
-    """Step reached. :data:`ATOMS` precedes hexadecimal digits of the atom seed. :data:`CHOSE` precedes the
-    number of choices and the named group. :data:`LEADS` precedes a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class AtomsCounted:
     """Atoms of metrics without noise that are about to be sent; the party keeps its own permanently."""
 
     atoms: tuple[tuple[PartyId, ...], ...]
-    """Atoms of all parties that send metrics, including its own."""
+    """Atoms of all parties that send metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +145,7 @@ AccountEntry = UpdateGiven | SumsGiven | ChoiceGiven | ClustersClosed | RoundMis
 class Enter:
     """Write durably (fsync) in the party's account what it is about to release, before any later effect.
 
-    The account belongs to key and data, and outlives the run. If writing fails, the shell stops, as with
-    :class:`Journal`.
+    The account belongs to key and data, and outlives the run. If writing fails, the shell stops.
     """
 
     entry: AccountEntry
@@ -211,7 +207,7 @@ class Reject:
     culprit: str
     reason: str
     evidence: bytes = field(default=b"", repr=False)
-    """Encoded signed values that prove the fault; they may hold an opened sum. Empty without any."""
+    """Encoded signed values that prove the fault, perhaps an opened sum; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +230,8 @@ class Aborted:
 
     reason: str
     resumable: bool = False
-    """True if the run is paused and another machine may resume from the last ``Keep``."""
+    """True if another machine may resume the paused run from the last ``Keep``."""
     over: bool = True
-    """True if the run is over; False for a server that another one has replaced."""
+    """False for a server that another one has replaced."""
     decide: bool = False
     """True if a person must decide before this process continues."""

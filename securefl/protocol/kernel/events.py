@@ -1,6 +1,6 @@
 """Events: everything that can happen to a machine.
 
-Each carries ``now``, the time in seconds on a monotonic clock, the only one of a machine.
+``now`` is the time in seconds on a monotonic clock, the only clock of a machine.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MessageT = TypeVar("MessageT")
 
 
 class Place(NamedTuple):
-    """Place of a message in a run. Messages about a whole round have reclustering and cluster -1."""
+    """Place of a message in a run; reclustering and cluster are -1 for messages about a whole round."""
 
     round: int
     reclustering: int = -1
@@ -73,7 +73,7 @@ class Evaluated:
     accuracy: float | None
     loss: float | None
     backdoor_success: float | None = None
-    """Success rate; None if no backdoor is tested."""
+    """None if no backdoor is tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """All frames sent before ``AwaitSent`` are acknowledged."""
+    """The broker has acknowledged all frames sent before ``AwaitSent``."""
 
     now: float
     round: int
@@ -121,7 +121,7 @@ class PauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """The process lost the broker. Its messages wait, and none arrive."""
+    """The process lost the broker: its messages wait, and none arrive."""
 
     now: float
 

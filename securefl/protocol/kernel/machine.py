@@ -1,6 +1,6 @@
 """Sans-IO contract: ``step(phase, event) -> (phase, effects)``.
 
-A machine holds constants (parameters, keys, ports for entropy and storage). The phase, an immutable value,
+A machine holds constants (parameters, keys, ports for entropy and storage); the phase, an immutable value,
 holds all that changes. A machine never sleeps, reads a clock or touches a socket. No peer can make ``step``
 raise: a wrong, early, late or forged message gives ``Reject`` with the same phase.
 """
@@ -58,7 +58,7 @@ class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
         ...
 
     def step(self, phase: PhaseT, event: EventT_contra) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
-        """Return the next phase and effects. Never raises because of a peer."""
+        """Return the next phase and effects; never raise because of a peer."""
         ...
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from securefl.protocol.messages import base
 
 WIRE_VERSION: Final = 3
-"""Wire version of this program. Version 1 lacks epochs of servers, version 2 statements in hellos."""
+"""Wire version of this program: 1 lacks epochs of servers, 2 statements in hellos."""
 
 
 Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
@@ -16,25 +16,23 @@ Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
 class Here(base.Message, frozen=True, kw_only=True):
     """Heartbeat of a new connection, from a process to the server or from the server to all.
 
-    The signed envelope has the session of the process and a fresh sequence number. It therefore cancels a
-    presence hint, and a frame that the broker recorded earlier proves nothing (ADR 0032).
+    Its envelope has the session of the process and a fresh sequence number, so it cancels a presence hint,
+    and
+    a recorded frame proves nothing (ADR 0032).
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]
-    """Number of this process's connections, including this one."""
+    """Number of this connection of the process, from 1."""
     kept: bool
-    """True if the broker stored messages meanwhile; a restarted broker has not."""
+    """True if the broker stored messages meanwhile (a restarted broker has not)."""
 
 
 class RollCall(base.Message, frozen=True, kw_only=True):
-    """Request from a starting server to all: join again if you already run."""
+    """Request from a starting server that running parties join again."""
 
 
 class Join(base.Message, frozen=True, kw_only=True):
-    """Request of a party to join, sent to the server.
-
-    A wrong digest means another scenario; the server answers with ``Goodbye``.
-    """
+    """Request of a party to join. The server answers a wrong digest (another scenario) with ``Goodbye``."""
 
     config_digest: base.Digest
 
@@ -43,7 +41,6 @@ class JoinRun(Join, frozen=True, kw_only=True):
     """:class:`Join` with the party's wire version and progress. Old versions send a plain one."""
 
     version: Annotated[int, Meta(ge=1, lt=2**31)]
-    """:data:`WIRE_VERSION` of the sender."""
     leader: Annotated[bytes, Meta(max_length=8)]
     """Session of the server of the highest epoch known; empty for none."""
     round: Annotated[int, Meta(ge=-1, lt=2**31)]
@@ -51,10 +48,7 @@ class JoinRun(Join, frozen=True, kw_only=True):
 
 
 class Software(base.Message, frozen=True, kw_only=True):
-    """Software versions of a party, sent to the server before it joins.
-
-    The server reports differences: the last bits of results may depend on versions. The protocol does not.
-    """
+    """Software versions of a joining party. The server reports differences: they may change last bits."""
 
     python: Version
     numpy: Version

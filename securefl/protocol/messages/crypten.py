@@ -1,7 +1,7 @@
-"""Messages of CrypTen sums besides those of masking (:mod:`securefl.protocol.messages.masking`).
+"""Messages of CrypTen sums besides those of :mod:`securefl.protocol.messages.masking`.
 
-Keys, key lists, retries, inputs and receipts are those of masking. ``KeyAdvert.shares_root`` is a constant if
-no secrets are shared.
+Keys, key lists, retries, inputs and receipts are those of masking; ``KeyAdvert.shares_root`` is a constant
+if no secrets are shared.
 """
 
 from typing import Annotated
@@ -12,13 +12,10 @@ from securefl.protocol.messages import base
 
 
 class PeerBox(base.Message, frozen=True, kw_only=True):
-    """One message of a computation between two members, sealed and relayed by the server.
-
-    The server relays it in its own name. Only the two members know the key, which authenticates the contents.
-    """
+    """Message between two members, sealed with their key; the server relays it in its own name."""
 
     peer: Annotated[int, Meta(ge=0, lt=base.MAX_CLUSTER)]
-    """Member number of the receiver on the way to the server, of the sender on the way from it."""
+    """Receiver's member number on the way to the server, the sender's on the way from it."""
     number: Annotated[int, Meta(ge=0, lt=2**31)]
     """Number of the box, from 0 for each ordered pair of members."""
     box: Annotated[bytes, Meta(min_length=28, max_length=base.MAX_VECTOR)]

@@ -1,7 +1,6 @@
 """Messages of one instance of the pairwise-mask secure sum (protocol.md, steps 3 to 5).
 
-``Place`` names the instance: round, reclustering, cluster, attempt. Members are numbered by their index in
-the sorted member list of the attempt.
+Members are numbered by their index in the sorted member list of the attempt.
 """
 
 from typing import Annotated
@@ -19,16 +18,15 @@ class KeyAdvert(base.Message, frozen=True, kw_only=True):
     """Fresh public keys of a member for this attempt, with hashes that commit to its secrets."""
 
     mask_key: base.Key
-    """X25519 key that agrees on pairwise masks. Its private half is shared, and opened if the member drops
-    out."""
+    """X25519 key for pairwise masks. Its private half is shared, and opened if the member drops out."""
     box_key: base.Key
     """X25519 key that seals share boxes; its private half is never opened."""
     seed_digest: base.Digest
     """Hash of the self-mask seed b."""
     shares_root: base.Digest
-    """Root of the hash tree over the digests of all shares of b, mask key and noise, one leaf per member."""
+    """Root of the hash tree with one leaf per member: the digests of its shares of b, mask key and noise."""
     noise_digests: Annotated[tuple[base.Digest, ...], Meta(max_length=scenario.MAX_COMPONENTS)] = ()
-    """Hashes of the secrets of removable noise, if any."""
+    """Hashes of the secrets of removable noise."""
 
 
 class KeyList(base.Message, frozen=True, kw_only=True):
@@ -42,11 +40,11 @@ class ShareBoxes(base.Message, frozen=True, kw_only=True):
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
     share_digests: Annotated[tuple[_Digests, ...], Meta(min_length=1, max_length=base.MAX_CLUSTER)]
-    """Leaves of the root, per member: digests of its shares of b, the mask key and each noise secret."""
+    """Leaves of the root per member: digests of its shares of b, the mask key and each noise secret."""
 
 
 class BoxList(base.Message, frozen=True, kw_only=True):
-    """Boxes sealed to one member, with the index of each sealer. Without a box, a member is not counted."""
+    """Boxes sealed to one member, with the index of each sealer. A member without a box is not counted."""
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
 
@@ -62,10 +60,11 @@ class SharePair(base.Message, frozen=True, kw_only=True):
 
 
 class Complaint(base.Message, frozen=True, kw_only=True):
-    """Complaint to the server: the accused member's box does not match its advert.
+    """Complaint to the server that the accused member's box does not match its advert.
 
-    It has no proof on purpose. A proof would disclose the complainer's box key, and a server that corrupts
-    boxes in transit could collect enough of them to open a member (docs/protocol.md).
+    It has no proof: a proof would disclose the complainer's box key, and a server that corrupts boxes in
+    transit
+    could collect enough keys to open a member (docs/protocol.md).
     """
 
     accused: base.Name
@@ -84,7 +83,7 @@ class MaskedInput(base.Message, frozen=True, kw_only=True):
 
 
 class Receipt(base.Message, frozen=True, kw_only=True):
-    """Receipt for the lists under which a masked input was made, sent with it. Relayed at the freeze."""
+    """Receipt, sent with a masked input, for the lists under which it was made. Relayed at the freeze."""
 
     lists_digest: base.Digest
     """Hash of the key list and of the set of members that share the masks."""
@@ -94,4 +93,4 @@ class VectorReceipt(Receipt, frozen=True, kw_only=True):
     """Receipt of a verified sum, with a commitment to the sent vector."""
 
     input_digest: base.Digest
-    """Hash of the masked input (:func:`securefl.protocol.secure_sum.evidence.input_digest`)."""
+    """Hash of the masked input."""

@@ -1,7 +1,7 @@
 """Messages of a round: hello, announce, reveal, freeze, certify, release (protocol.md, steps 1, 2, 6 to 9).
 
-Party messages are relayed as the signed frames, so that the server can withhold but not forge them.
-``Place.round`` is the round; ``Place.attempt`` is the draw of nonces.
+The server relays signed frames of parties: it can withhold them, but not forge them. ``Place.attempt`` is the
+draw of nonces.
 """
 
 from typing import Annotated, Literal
@@ -22,9 +22,8 @@ MAX_VALUES = 16
 """Most values in one invitation."""
 ValueName = Annotated[str, Meta(min_length=1, max_length=32)]
 MAX_RUN_ID = 256
-"""Most characters of a run id in a statement."""
 MAX_STATED = 64
-"""Most rounds in the statement of one hello, the latest ones."""
+"""Most rounds in the statement of one hello (the latest)."""
 
 
 class Invite(base.Message, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class ValuedInvite(Invite, frozen=True, kw_only=True):
     """Invitation with values that round features announce; its model digest covers them."""
 
     values: Annotated[dict[ValueName, float], Meta(min_length=1, max_length=MAX_VALUES)]
-    """Value by feature name, such as the clip of ``privacy.clip``."""
+    """Value by feature, such as the clip of ``privacy.clip``."""
 
 
 class ModelAnnounce(base.Message, frozen=True, kw_only=True):
@@ -50,14 +49,14 @@ class ModelAnnounce(base.Message, frozen=True, kw_only=True):
 
 
 class BestModel(base.Message, frozen=True, kw_only=True):
-    """Model to keep, sent at the end. The place names the round that began with it."""
+    """Model to keep, sent at the end; the place names the round that began with it."""
 
     params: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Parameters as in :class:`ModelAnnounce`."""
+    """Little-endian float32."""
 
 
 class Limits(base.Message, frozen=True, kw_only=True):
-    """Conditions of a party for releasing shares, in its signed hello."""
+    """Conditions of a party for releasing shares."""
 
     min_survivors: Annotated[int, Meta(ge=1, le=base.MAX_CLUSTER)]
     k_anonymity: Annotated[int, Meta(ge=1, le=base.MAX_CLUSTER)]
@@ -69,7 +68,7 @@ class Limits(base.Message, frozen=True, kw_only=True):
 
 
 class Hello(base.Message, frozen=True, kw_only=True):
-    """Participation of a party, with its limits, sample count and nonce commitment."""
+    """Signed participation of a party, with its limits, sample count and nonce commitment."""
 
     samples: Annotated[int, Meta(ge=1, le=2**31)]
     model_digest: base.Digest
@@ -77,10 +76,10 @@ class Hello(base.Message, frozen=True, kw_only=True):
     commitment: base.Digest
     limits: Limits
     atom_seed: AtomSeed = b""
-    """Seed of the run's atoms from a party that knows it (``round.shared.atom_seed``). Until then, the atoms
-    that it keeps from earlier runs (:func:`securefl.methods.clustering.statement_of`)."""
+    """Seed of the run's atoms from a party that knows it; before, the atoms that it keeps from earlier runs
+    (:func:`securefl.methods.clustering.statement_of`).
+    """
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
-    """Task group of the party if groups are open."""
     leader: Annotated[bytes, Meta(max_length=8)] = b""
     """Session of the server that the party follows; no other server may relay this."""
 
@@ -93,7 +92,7 @@ class RoundOfRun(base.Message, frozen=True, kw_only=True):
 
 
 class StatingHello(Hello, frozen=True, kw_only=True):
-    """:class:`Hello` with statements about earlier rounds. Without any, a party sends a plain one."""
+    """:class:`Hello` with statements about earlier rounds; a party without any sends a plain one."""
 
     unreleased: Annotated[tuple[RoundOfRun, ...], Meta(min_length=1, max_length=MAX_STATED)]
     """Rounds in which the sender took part, but released nothing and never will."""
@@ -112,7 +111,7 @@ class Reveal(base.Message, frozen=True, kw_only=True):
 
 
 class Reveals(base.Message, frozen=True, kw_only=True):
-    """Signed nonces of all announced parties. None may be missing."""
+    """Signed nonces of all announced parties; none may be missing."""
 
     reveals: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
 
@@ -130,7 +129,7 @@ class Freeze(base.Message, frozen=True, kw_only=True):
 
     survivors: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_PARTIES)]
     attempts: Annotated[tuple[InstanceAttempt, ...], Meta(max_length=base.MAX_PARTIES)]
-    """One entry per retried instance; all others are at attempt 0."""
+    """Retried instances; all others are at attempt 0."""
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
     """Signed ``Receipt`` of every survivor in each of the recipient's instances."""
 
@@ -139,15 +138,14 @@ class BindingFreeze(Freeze, frozen=True, kw_only=True):
     """Freeze of a verified round, which commits to every sum before any opens."""
 
     commitments: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Commitment to each instance that may be opened, by reclustering and cluster
-    (:func:`securefl.protocol.secure_sum.evidence.commitment_of`)."""
+    """Commitment to each instance that may be opened, by reclustering and cluster."""
 
 
 class Endorse(base.Message, frozen=True, kw_only=True):
     """Endorsement of one model, configuration, assignment and survivor set."""
 
     statement: base.Digest
-    """Digest from :func:`securefl.protocol.round.shared.statement.round_statement`."""
+    """Digest of :func:`securefl.protocol.round.shared.statement.round_statement`."""
     lists: base.Digest
     """Hash of the sender's own key and share lists in all its instances."""
     ledger_head: base.Digest
@@ -174,14 +172,11 @@ class SlotCounts(base.Message, frozen=True, kw_only=True):
     seats: Annotated[
         tuple[Annotated[int, Meta(ge=0, lt=MAX_GROUPS * SEATS)], ...], Meta(max_length=base.MAX_CLUSTER)
     ]
-    """Seats in ascending order, one per survivor; seat s is in slot s // SEATS."""
+    """One per survivor, ascending; seat s is in slot s // SEATS."""
 
 
 class InstanceShares(base.Message, frozen=True, kw_only=True):
-    """Shares inside ``Release``: one per member of an instance, of its seed or of its key, never both.
-
-    If noise is removable and not all is needed, also one of a noise secret of each survivor.
-    """
+    """Shares inside ``Release``: one per member of an instance, of its seed or of its key, never both."""
 
     reclustering: Annotated[int, Meta(ge=0)]
     cluster: Annotated[int, Meta(ge=0)]
@@ -191,7 +186,10 @@ class InstanceShares(base.Message, frozen=True, kw_only=True):
     key_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)]
     """(member index, share of its mask key) of each dropout."""
     noise_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)] = ()
-    """(member index, share of a noise secret) of each survivor; the number of dropouts selects the secret."""
+    """(member index, share of a noise secret) of each survivor, if noise is removable and not all is needed;
+    the
+    number of dropouts selects the secret.
+    """
 
 
 class ReleasedShares(base.Message, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Messages of validated sums besides those of CrypTen (ADR 0024): triples, receipts, nonces and verdicts.
 
-Shares of updates and words of checks travel as :class:`securefl.protocol.messages.crypten.PeerBox`.
-``KeyAdvert.shares_root`` holds the commitment to the sketch nonce.
+Shares and words of checks travel in :class:`securefl.protocol.messages.crypten.PeerBox`.
+``KeyAdvert.shares_root`` commits to the sketch nonce.
 """
 
 from typing import Annotated
@@ -19,7 +19,7 @@ class DealRequest(base.Message, frozen=True, kw_only=True):
     """Request to the dealer for the triples of an attempt."""
 
     members: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """All members of the attempt, in the order of their numbers."""
+    """Members of the attempt in the order of their numbers."""
     adverts: Frames
     """Key list, as signed."""
 
@@ -63,7 +63,7 @@ class UpdateShareBox(base.Message, frozen=True, kw_only=True):
 class CheckWords(base.Message, frozen=True, kw_only=True):
     """Plaintext of a ``PeerBox`` of a check: payloads of one step for one evaluator.
 
-    ``PeerBox.number`` is the number of the first payload; the others follow.
+    ``PeerBox.number`` numbers the first payload.
     """
 
     payloads: Annotated[
@@ -75,13 +75,13 @@ class Held(base.Message, frozen=True, kw_only=True):
     """Receipt for a share of every other member's update and for the sender's triples."""
 
     lists: base.Digest
-    """Digest of lists, as the sender computes it."""
+    """Digest of lists that the sender computed."""
     shares: base.Digest
     """Digest over the digests of all held shares, by owner."""
 
 
 class HeldList(base.Message, frozen=True, kw_only=True):
-    """Signed ``Held`` of all members. None may be missing."""
+    """Signed ``Held`` of all members; none may be missing."""
 
     receipts: Frames
 
@@ -93,7 +93,7 @@ class SketchNonce(base.Message, frozen=True, kw_only=True):
 
 
 class SketchNonces(base.Message, frozen=True, kw_only=True):
-    """Signed nonces of all members. None may be missing."""
+    """Signed nonces of all members; none may be missing."""
 
     nonces: Frames
 
@@ -105,6 +105,6 @@ class Verdict(base.Message, frozen=True, kw_only=True):
 
 
 class Verdicts(base.Message, frozen=True, kw_only=True):
-    """Signed verdicts of all members. None may be missing."""
+    """Signed verdicts of all members; none may be missing."""
 
     verdicts: Frames

@@ -14,7 +14,7 @@ class RoundClaim(base.Message, frozen=True, kw_only=True):
     """Claimed result of a round. Its digest, the root, is a link of the chain of models."""
 
     round: Annotated[int, Meta(ge=-1)]
-    """Round; -1 for the first model of the run."""
+    """-1 for the first model of the run."""
     previous: base.Digest
     """Root of the last confirmed claim; zeros before the first."""
     statement: base.Digest
@@ -35,8 +35,7 @@ class OpeningProof(base.Message, frozen=True, kw_only=True):
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
     """Receipts of the added members, in their order."""
     signature: base.Signature
-    """Server's signature over the claim and all evidence, sealed parts included
-    (:mod:`securefl.protocol.round.shared.signed_claim`)."""
+    """Server's signature over the claim and all evidence, sealed parts included."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """:class:`Opened`, sealed to the recipient."""
     vectors: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
@@ -56,7 +55,7 @@ class StepProof(base.Message, frozen=True, kw_only=True):
 
     claim: RoundClaim
     signature: base.Signature
-    """Signature as in :class:`OpeningProof`."""
+    """As in :class:`OpeningProof`."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """:class:`Step`, sealed to the recipient."""
 
@@ -75,10 +74,7 @@ class Step(base.Message, frozen=True, kw_only=True):
 
 
 class Attest(base.Message, frozen=True, kw_only=True):
-    """Attestation to the server that a repeated sum or step (see ``Place``) gives this root.
-
-    All attestations of a round have the same root.
-    """
+    """Attestation that a repeated sum or step (see ``Place``) gives this root, which all of a round share."""
 
     root: base.Digest
 
@@ -97,4 +93,4 @@ class ChainedReveal(rounds.Reveal, frozen=True, kw_only=True):
     """Nonce of a verified round, with the root that its sender has seen confirmed, for newcomers."""
 
     root: Annotated[bytes, Meta(max_length=32)]
-    """Confirmed root; empty if the sender has not seen it."""
+    """Empty if the sender has not seen one."""

@@ -1,4 +1,4 @@
-"""Checks of an attempt's key list, the same at members and server."""
+"""Checks of an attempt's key list at members and server."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 
 
 def check_advert(setup: Setup, sender: str, advert: messages.KeyAdvert) -> None:
-    """Reject at once an advert that would later stop the whole cluster.
+    """Reject an advert that would later stop the whole cluster.
 
     Raises:
         PeerError: a key of low order, or a wrong number of noise secrets.

@@ -57,16 +57,15 @@ class CollectingInputs:
     adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     lists_digest: bytes
-    """Digest that each receipt must state."""
     sharers: frozenset[int]
     """Members that share masks or shares."""
     inputs: Mapping[int, int] = field(default_factory=dict)
-    """Handle in the vector store, by member number."""
+    """Handles in the vector store."""
     receipts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Signed adverts; kept if sums are verified."""
+    """Kept if sums are verified."""
     digests: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Digests of the inputs, from receipt or input, whichever came first."""
+    """From receipt or input, whichever came first."""
 
     @property
     def answered(self) -> frozenset[int]:
@@ -99,11 +98,11 @@ class CollectingInputs:
         return ""
 
     def alive(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the members in the sum, ascending."""
+        """Return the members in the sum, ascending."""
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
     def holders(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the releasing members, ascending."""
+        """Return the releasing members, ascending."""
         return self.alive(survivors)
 
     def releases_needed(self, survivors: Collection[PartyId]) -> int:
@@ -111,7 +110,7 @@ class CollectingInputs:
         return self.setup.releases_needed(len(self.alive(survivors)))
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the added members, ascending."""
+        """Return the added members, ascending."""
         return self.alive(survivors)
 
     def vectors(self, store: VectorStore) -> evidence.Vectors:
@@ -183,8 +182,8 @@ def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, sto
     """Add one masked input, kept in ``store``.
 
     Raises:
-        PeerError: not a sharing member, a second input, a wrong length, or another vector than its receipt
-            states.
+        PeerError: not a sharing member, a second input, a wrong length, or another vector than in the
+            receipt.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.inputs:
@@ -214,10 +213,7 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
 
 
 def _with_stated_digest(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
-    """Return the digests of inputs with the sender's, on which receipt and vector must agree.
-
-    A mismatch could prevent verification of the cluster's sum.
-    """
+    """Return the digests of inputs with the sender's, on which receipt and vector must agree."""
     setup, index = phase.setup, phase.setup.index(sender)
     if bool(stated) != setup.verified or phase.digests.get(index, stated) != stated:
         raise PeerError(sender, f"states another masked input than it sent in {setup.describe()}")

@@ -2,7 +2,7 @@
 
 A verifier computes the sum from both as the server does
 (:meth:`securefl.protocol.secure_sum.port.ServerEnd.sum_of`). Before any share is released, receipts commit to
-the masked vectors by digests. Adverts commit to the secrets by hashes and public keys (ADR 0044).
+the masked vectors, and adverts to the secrets (ADR 0044).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +27,9 @@ class FixedSum:
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
-    """Adverts by member number."""
     key_list: bytes
-    """Digest of the list of adverts."""
     sharers: frozenset[int]
-    """Members that share masks or shares."""
     alive: tuple[int, ...]
-    """Members in the sum, ascending."""
 
     @property
     def added(self) -> tuple[int, ...]:
@@ -98,12 +94,11 @@ def stated_input(receipt: messages.Receipt) -> bytes:
 
 
 def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]) -> bytes:
-    """Return the commitment to an instance's sum, a digest over its receipts.
+    """Return the commitment to an instance's sum: a digest over its receipts.
 
-    Args:
-        setup: attempt that counts.
-        lists_digest: digest in all receipts; it commits to all adverts, and so to all secrets.
-        inputs: stated digests of the added vectors, by member number.
+    ``inputs`` are the stated digests of the added vectors, by member number. ``lists_digest``, in all
+    receipts,
+    commits to all adverts, and so to all secrets.
     """
     fields: list[bytes | int] = []
     for member in sorted(inputs):
@@ -112,7 +107,7 @@ def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]
 
 
 def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
-    """Return the ring sum, shape (d,), of the masked vectors of an instance: uniform until it is unmasked.
+    """Return the ring sum, (d,), of the masked vectors of an instance: uniform until it is unmasked.
 
     Raises:
         PeerError: a vector is not as long as the sum.
@@ -124,7 +119,7 @@ def added_up(fixed: FixedSum, vectors: Vectors) -> Ring:
 
 
 def remove_noise(total: Ring, fixed: FixedSum, secrets: OpenedSecrets) -> None:
-    """Subtract superfluous noise from a sum in place, if noise is removable.
+    """Subtract superfluous noise, if noise is removable, from a sum in place.
 
     Raises:
         PeerError: a noise secret differs from its member's advert.

@@ -1,7 +1,6 @@
 """Kinds of secure sum by name: each is a folder whose module ``kind`` makes a ``SecureSum`` of a scenario.
 
-To add one, add the folder and its name to ``secure_sum.kind``
-(:class:`securefl.scenario.scenario.SecureSum`).
+A new one also needs its name in ``secure_sum.kind`` (:class:`securefl.scenario.scenario.SecureSum`).
 """
 
 import importlib

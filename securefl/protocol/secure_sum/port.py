@@ -1,8 +1,7 @@
 """Port of secure sums: a member's end and the server's end.
 
-The machines of a round (:mod:`securefl.protocol.round.shared`) know no kind. Both ends are functions of a
-phase and an event, like the machines. A wrong message raises ``PeerError`` and changes nothing. Kinds are
-found by name (:mod:`securefl.protocol.secure_sum.kinds`).
+The machines of a round know no kind. Both ends are functions of a phase and an event. A wrong message raises
+``PeerError`` and changes nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class InputSent(MemberPhase, Protocol):
 
     @property
     def sharers(self) -> frozenset[int]:
-        """Numbers of the members that share masks; of the members in the sum if ``everyone``."""
+        """Members that share masks; the members in the sum if ``everyone``."""
         ...
 
     @property
@@ -62,16 +61,16 @@ class InputSent(MemberPhase, Protocol):
 
     @property
     def input_digest(self) -> bytes:
-        """Digest of the masked input that the receipt of a verified sum states; else empty."""
+        """Digest of the masked input in the receipt of a verified sum; else empty."""
         ...
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the added members, ascending."""
+        """Return the added members, ascending."""
         ...
 
 
 class Running(Protocol):
-    """Computation that a phase runs, and that ends with it."""
+    """Computation that ends with its phase."""
 
     def close(self) -> None:
         """End it at once."""
@@ -85,7 +84,7 @@ class MemberStep:
     phase: MemberPhase
     said: tuple[messages.AnyMessage, ...] = ()
     refused: PeerError | None = None
-    """Error of a rejected peer, though the phase may have changed."""
+    """Error of a rejected peer; the phase may have changed."""
 
 
 class MemberEnd(ABC):
@@ -109,14 +108,14 @@ class MemberEnd(ABC):
 
     @abstractmethod
     def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, without: int) -> MemberStep | None:
-        """Send the encoded update (ring words, shape (d,), not changed) if it is due; None if not.
+        """Send the encoded update (ring words, (d,), not changed) if it is due; None if not.
 
         ``without``: components of removable noise that are left out; 0 unless the member deviates.
         """
 
     @abstractmethod
     def awaits_update(self, phase: MemberPhase) -> bool:
-        """Return True if the other members need only this member's update: its shares have arrived."""
+        """Return True if only this member's update is missing: its shares have arrived."""
 
     @abstractmethod
     def input_sent(self, phase: MemberPhase) -> InputSent | None:
@@ -127,7 +126,7 @@ class MemberEnd(ABC):
         """Return the shares that open the sum. The caller has checked survivors, certificate and ledger."""
 
     def exposed_members(self, phase: InputSent, _release: Opening) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the numbers of members whose secrets the release reveals: survivors, dropouts."""
+        """Return the members whose secrets the release reveals: survivors, dropouts."""
         return tuple(sorted(phase.sharers)), ()
 
     def is_final(self, _phase: MemberPhase) -> bool:
@@ -140,12 +139,11 @@ class MemberEnd(ABC):
 
 
 Step = Literal["keys", "shares", "training"]
-"""Deadlines of a sum's steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Verdicts of validation: updates of a sum that passed, and those that did not."""
+    """Updates of a sum that passed validation, and those that did not."""
 
     accepted: tuple[PartyId, ...]
     rejected: tuple[PartyId, ...]
@@ -165,7 +163,7 @@ class Closed:
     """Result of ending a step with the answers so far."""
 
     phase: ServerPhase
-    """Next phase; ``CollectingKeys`` of a further attempt restarts its members."""
+    """``CollectingKeys`` of a further attempt restarts its members."""
     step: Step = "keys"
     """Deadline of the next step; meaningless if the sum is lost."""
     vectors: bool = False
@@ -178,7 +176,7 @@ class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Released shares of one member's secrets, and the values that commit to them: evidence if wrong."""
 
     advert: bytes
-    """Signed advert of the owner."""
+    """Signed by the owner."""
     members: tuple[messages.Name, ...]
     digests: tuple[tuple[bytes, ...], ...]
     """Digests of all its shares, by holder and kind."""
@@ -225,17 +223,13 @@ class ServerEnd(ABC):
     def check_release(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: Opening
     ) -> None:
-        """Check one member's release.
-
-        Raises:
-            PeerError: it differs from the member's advert, or is of another kind of sum.
-        """
+        """Raise PeerError if a release differs from its member's advert, or is of another kind of sum."""
 
     @abstractmethod
     def recover_secrets(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, Opening]
     ) -> evidence.OpenedSecrets:
-        """Return the secrets that open the sum, from enough releases.
+        """Return the secrets that open the sum.
 
         Raises:
             PeerError: a member's shares form no secret.
@@ -254,7 +248,7 @@ class ServerEnd(ABC):
 
     @abstractmethod
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-        """Turn the sum of all masked vectors, shape (d,), into the sum of the updates, in place.
+        """Turn the sum of all masked vectors, (d,), into the sum of the updates, in place.
 
         Raises:
             PeerError: a secret differs from its member's advert.
@@ -263,7 +257,7 @@ class ServerEnd(ABC):
     def sum_of(
         self, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets, vectors: evidence.Vectors
     ) -> Ring:
-        """Return the ring sum, shape (d,), for the server or a verifier of its opening.
+        """Return the ring sum, (d,), for the server or a verifier.
 
         Raises:
             PeerError: as :func:`added_up` and :meth:`unmask`.
@@ -279,7 +273,7 @@ class ServerEnd(ABC):
         releases: Mapping[PartyId, Opening],
         store: VectorStore,
     ) -> Ring:
-        """Return the ring sum, shape (d,), of the survivors' updates.
+        """Return the ring sum, (d,), of the survivors' updates.
 
         Raises:
             PeerError: as :meth:`recover_secrets` and :meth:`sum_of`.
@@ -292,10 +286,10 @@ class ServerEnd(ABC):
     ) -> CollectingInputs | Lost:
         """Return the phase to retry without accuser and accused, or ``Lost``.
 
-        A member that has submitted may not complain: an honest one complains instead of submitting.
+        An honest member complains instead of submitting; ``over`` is True if the step has ended.
 
         Raises:
-            PeerError: out of turn; ``over`` is True if the step has ended.
+            PeerError: the step is over, or the accuser has submitted.
         """
         if not isinstance(phase, CollectingInputs):
             raise out_of_turn(sender, "Complaint", phase)
@@ -316,9 +310,9 @@ class SecureSum(ABC):
     everyone: ClassVar[bool] = False
     """True if opening needs all listed members, not any ``threshold``."""
     helped: ClassVar[bool] = False
-    """True if members outside the sum also hold parts of it, and release them."""
+    """True if members outside the sum also hold and release parts of it."""
     dealer: ClassVar[PartyId | None] = None
-    """Dealer of the members' correlated randomness; None in most kinds."""
+    """Dealer of the members' correlated randomness."""
     bad: ClassVar[str] = "a bad share box"
     """Fault that a member complains about."""
     deals_secrets: ClassVar[bool] = False
@@ -349,18 +343,11 @@ class SecureSum(ABC):
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], _alive: Collection[int]
     ) -> bytes:
-        """Return the digest of lists that receipts of a sum state.
-
-        ``key_list`` is the digest of the adverts, ``_alive`` the members whose updates the sum holds.
-        """
+        """Return the digest of lists in the receipts of a sum that holds the updates of ``_alive``."""
         return setup.lists_digest(key_list, sharers)
 
     def check_run(self) -> None:
-        """Check that a real run may use this kind.
-
-        Raises:
-            ConfigError: it hides nothing.
-        """
+        """Raise ConfigError in a real run if this kind hides nothing."""
         if self.simulated_only:
             raise ConfigError(
                 "secure_sum.kind",
@@ -369,19 +356,11 @@ class SecureSum(ABC):
             )
 
     def check_machine(self) -> None:
-        """Check that this machine can compute sums of this kind.
-
-        Raises:
-            ConfigError: a requirement is missing.
-        """
+        """Raise ConfigError if this machine lacks a requirement for sums of this kind."""
         return
 
     def prepare(self) -> SecureSum:
-        """Return the kind with the code for its members loaded.
-
-        Raises:
-            ConfigError: as :meth:`check_machine`.
-        """
+        """Return the kind with the code for its members loaded; raise as :meth:`check_machine`."""
         return self
 
     def deal(
@@ -405,11 +384,7 @@ PhaseT = TypeVar("PhaseT")
 
 
 def own(phase: object, kind: type[PhaseT]) -> PhaseT:
-    """Return a phase as the type of the caller's kind.
-
-    Raises:
-        UsageError: the phase is of another kind.
-    """
+    """Return a phase as the type of the caller's kind; UsageError if it is of another kind."""
     if not isinstance(phase, kind):
         raise UsageError(
             f"the phase of a sum must be {kind.__name__}, found {type(phase).__name__}, which another"

@@ -1,12 +1,10 @@
 """Noise that can be subtracted from a sum again, as far as dropouts did not make it necessary.
 
-With fewer survivors, each must carry more of the noise. So each member adds components for all tolerated
-dropouts, from secrets that it shares like its self-mask seed. Survivors release the secrets of exactly the
-components that the certified survivor set makes superfluous (docs/protocol.md, "Noise that dropouts do not
-change").
-
-Component k, from 1 to T, is needed if k members or more have dropped out. The secrets form a one-way chain.
-So one secret, numbered by the dropouts, gives all superfluous components and no needed one.
+Each member adds components for all tolerated dropouts, from secrets that it shares like its self-mask seed.
+Survivors release the secrets of exactly the components that the certified survivor set makes superfluous
+(docs/protocol.md, "Noise that dropouts do not change"). Component k, from 1 to T, is needed if k members or
+more have dropped out. The secrets form a one-way chain, so one secret, numbered by the dropouts, gives all
+superfluous components and no needed one.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has its own seed.
 
@@ -34,7 +32,7 @@ class Removable:
     components: int
     """T: tolerated dropouts."""
     expand: Callable[[int, bytes], Ring] = field(repr=False, compare=False)
-    """Function of a component's number from 1 and its single-use 32-byte key to ring words, shape (d,)."""
+    """Function of a component's number from 1 and its single-use 32-byte key to ring words, (d,)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.components <= min(scenario.MAX_COMPONENTS, self.planned - 1):
@@ -74,14 +72,9 @@ def secret_chain(first: bytes, count: int) -> tuple[bytes, ...]:
 def components_from(
     removable: Removable, instance: Instance, owner: int, secret: bytes, number: int
 ) -> Iterator[Ring]:
-    """Yield the components that follow from ``secret``, the owner's secret ``number`` (from 0).
+    """Yield the components that follow from ``secret``, the owner's secret ``number`` (0 gives all).
 
-    Args:
-        removable: noise of the cluster.
-        instance: attempt; equal secrets of two attempts would give unrelated noise.
-        owner: member whose noise it is.
-        secret: 32 bytes.
-        number: 0 gives all components.
+    Equal secrets of two attempts (``instance``) give unrelated noise.
     """
     context = crypto.digest("noise component", *instance, owner)
     for place, one in enumerate(secret_chain(secret, removable.components - number), number + 1):
@@ -89,7 +82,7 @@ def components_from(
 
 
 class VectorStore(Protocol):
-    """Store of wire vectors by handle. Masked inputs are uniform bytes, which disclose nothing."""
+    """Store of masked inputs by handle: uniform bytes, which disclose nothing."""
 
     def put(self, vector: bytes) -> int:
         """Store ``vector`` and return its handle."""

@@ -20,13 +20,11 @@ class Repeatable:
 
     setup: Setup
     lists_digest: bytes
-    """Digest of lists in all receipts."""
     sharers: frozenset[int]
     """Members that share masks or shares."""
     alive: tuple[int, ...]
     """Members in the sum, ascending."""
     added: tuple[int, ...]
-    """Added members, ascending."""
 
 
 def repeatable(sent: port.InputSent, survivors: Sequence[PartyId] | frozenset[PartyId]) -> Repeatable:
@@ -100,14 +98,11 @@ def opening_contents(
 ) -> bytes:
     """Return the digest, signed by the server, of all contents of an opening's proof.
 
-    It includes the verifier's own knowledge, so that an auditor needs no other source.
-
-    Args:
-        setup: attempt that counts.
-        sharers: members that share masks or shares.
-        plain: encoded ``Opened`` before sealing; its random seeds prevent guessing.
-        frames: signed adverts and receipts.
-        vectors: digests of the vectors, by member number.
+    It includes the verifier's own knowledge, so that an auditor needs no other source. ``plain`` is the
+    encoded
+    ``Opened`` before sealing, whose random seeds prevent guessing; ``frames`` are signed adverts and
+    receipts;
+    ``vectors`` are digests by member number.
     """
     adverts, receipts = frames
     fields: list[bytes | int] = []
@@ -134,13 +129,13 @@ def repeat_opening(
     vectors: ProvenVectors,
     roster: crypto.Roster,
 ) -> Ring:
-    """Return the ring sum, shape (d,), that follows from the values fixed before opening.
+    """Return the ring sum, (d,), that follows from the values fixed before opening.
 
     ``commitment`` is certified, ``opened`` the sealed part of the proof.
 
     Raises:
-        PeerError: values differ from the fixed ones or are missing. The server is always at fault: with a
-            secret that contradicts an advert it has no sum to prove.
+        PeerError: of the server: values differ from the fixed ones or are missing. With a secret that
+            contradicts an advert it has no sum to prove.
     """
     setup = known.setup
     try:

@@ -25,7 +25,6 @@ class Setup:
     """d: words of the vector."""
     ring_bits: int
     removable: Removable | None = None
-    """Noise that released shares subtract from the sum again, if any."""
     everyone: bool = False
     """True if opening needs all listed members, not any ``threshold``."""
     verified: bool = False
@@ -62,11 +61,7 @@ class Setup:
         return kernel.Place(i.round, i.reclustering, i.cluster, i.attempt)
 
     def index(self, party: PartyId) -> int:
-        """Return the member number of ``party``.
-
-        Raises:
-            PeerError: not a member.
-        """
+        """Return the member number of ``party``; raise PeerError if it is not a member."""
         try:
             return self.members.index(party)
         except ValueError:
@@ -96,7 +91,7 @@ class Setup:
     def share_digester(self) -> Callable[[int, int, str, bytes], bytes]:
         """Return f(owner, holder, kind, share), the published digest of a share.
 
-        The server computes one per pair of members twice; caching the common context makes this four times as
+        Caching the common context makes the server, which digests each pair of members twice, four times as
         fast.
         """
         context = crypto.digest_with("share context", *self.instance, more=3)
@@ -124,7 +119,7 @@ class Setup:
 
 
 def key_list_digest(frames: dict[int, bytes]) -> bytes:
-    """Return the digest of the adverts of an attempt (member index to signed frame)."""
+    """Return the digest of the signed adverts of an attempt, by member index."""
     fields: list[bytes | int] = []
     for index in sorted(frames):
         fields += [index, frames[index]]

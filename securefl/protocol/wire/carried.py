@@ -1,7 +1,7 @@
 """Reassembly of carried frames by an observer, and sessions of processes (ADR 0054).
 
-A session is 8 bytes in every header. A party's is random. A server's is the number of its epoch (4 bytes,
-big-endian) and 4 random bytes, which distinguish two servers of one epoch.
+A session is 8 bytes: random for a party; for a server its epoch (4 bytes, big-endian) and 4 random bytes,
+which distinguish two servers of one epoch.
 """
 
 from collections import OrderedDict, defaultdict
@@ -25,7 +25,7 @@ class CarriedFrames:
         )
 
     def put(self, payload: envelope.Payload) -> bytes | None:
-        """Store the piece in a carrier, verified by the caller; return the frame that it completes.
+        """Store the piece of a verified carrier; return the frame that it completes.
 
         A piece beyond the bounds of frames is dropped, since receivers reject it.
         """
@@ -33,7 +33,7 @@ class CarriedFrames:
         if not _fits(header, len(payload.body)):
             return None
         open_ = self._pieces[header.sender]
-        # All carriers of one frame state the same number of parts.
+        # All carriers of one frame have the same number of parts.
         key = header.session, header.seq, header.parts
         pieces = open_.setdefault(key, {})
         pieces[header.part] = bytes(payload.body)
@@ -51,20 +51,15 @@ def _fits(header: envelope.Header, size: int) -> bool:
 
 
 SESSION: Final = 8
-"""Bytes of a session."""
 NOBODY: Final = b""
-"""Placeholder for the session of a leading server if none is followed."""
+"""Session of a server if none is followed."""
 ASKING: Final = 0
 """Epoch of a server that looks for others and does not lead."""
 MAX_EPOCH: Final = 2**32 - 1
 
 
 def session_of_server(epoch: int, entropy: Entropy) -> bytes:
-    """Return a fresh session of a server in an epoch.
-
-    Raises:
-        UsageError: the epoch is outside 0 to ``MAX_EPOCH``.
-    """
+    """Return a fresh session of a server in an epoch from 0 to ``MAX_EPOCH`` (else a UsageError)."""
     if not ASKING <= epoch <= MAX_EPOCH:
         raise UsageError(f"epoch must be from {ASKING} to {MAX_EPOCH}, found {epoch}")
     return epoch.to_bytes(4, "big") + entropy.draw(4)

@@ -1,6 +1,6 @@
 """Canonical MessagePack: messages that do not re-encode to the same bytes are rejected.
 
-A single encoding prevents malleability: receivers that hash a relayed list agree about its contents.
+Receivers that hash a relayed list so agree about its contents.
 """
 
 from typing import TypeVar
@@ -42,11 +42,7 @@ def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
 
 
 def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
-    """Decode a struct that is not a message itself: the plaintext of a box or of a sealed release.
-
-    Raises:
-        PeerError: as for :func:`decode`.
-    """
+    """Decode a struct that is not a message, such as the plaintext of a box; raise as :func:`decode`."""
     try:
         value = msgspec.msgpack.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -62,13 +58,13 @@ def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
     bulk = getattr(message, last, None)
     if not isinstance(bulk, bytes) or len(bulk) < _BULK:
         return _encoder.encode(message) == raw
-    # Avoid encoding a long last field again. A canonical prefix up to its length, followed by that many
-    # bytes, suffices.
+    # Do not encode a long last field again: a canonical prefix up to its length, and that many bytes,
+    # suffice.
     hollow = _encoder.encode(msgspec.structs.replace(message, **{last: b""}))
     start = hollow[: -len(_EMPTY_BIN)] + _BIN_32 + len(bulk).to_bytes(4, "big")
     return raw.startswith(start) and len(raw) == len(start) + len(bulk)
 
 
 def quote_error(error: Exception) -> str:
-    """Return a decoder's message as a short printable line, since it may quote the peer's bytes."""
+    """Return a decoder's message, which may quote the peer's bytes, as a short printable line."""
     return ascii(str(error)[:_LONGEST_REASON])[1:-1][:_LONGEST_REASON]

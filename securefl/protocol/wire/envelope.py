@@ -1,10 +1,9 @@
 """Signed envelope: each frame names its place in the run and is signed.
 
 A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
-array. The body is (a piece of) an encoded message, neither copied nor decoded before its signature is
-verified. The signature is Ed25519 over a domain label and the SHA-256 of the rest. Frames are signed, not
-messages, so that only authenticated pieces enter reassembly. Ed25519 alone would read a long frame twice
-through SHA-512 (ADR 0003).
+array. The body, (a piece of) an encoded message, is neither copied nor decoded before the signature is
+verified: Ed25519 over a domain label and the SHA-256 of the rest (ADR 0003). Frames are signed, not messages,
+so that only authenticated pieces enter reassembly.
 """
 
 import hashlib
@@ -25,9 +24,9 @@ SIGNATURE = 64
 HEADER_ROOM = 256
 """Bytes of a frame reserved for signature and header."""
 MIN_FRAME = 4 * 1024
-"""Smallest frame limit, in bytes, by which a sender may split messages."""
+"""Smallest frame limit, in bytes, of a sender."""
 MIN_PIECE = MIN_FRAME - HEADER_ROOM
-"""Smallest piece but the last; with the limit of a message's size it limits the number of parts."""
+"""Smallest piece but the last, so that the size of a message limits its parts."""
 MAX_PARTS = 65_536
 CARRIER = "Carrier"
 """Kind of a frame whose body is a piece of another frame of its sender, too large for a broker."""
@@ -38,7 +37,7 @@ _Recipient = Annotated[str, Meta(pattern=rf"^(?:\*|{NAME.pattern})\Z")]
 
 
 class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Signed header of a frame: its place in the run."""
+    """Signed header of a frame."""
 
     run: _Word
     round: _Index
@@ -85,8 +84,7 @@ def peek(frame: bytes, culprit: str) -> Payload:
     """Parse a frame without verifying its signature.
 
     Raises:
-        PeerError: too long, too short, malformed or not canonical. ``culprit`` is the process that delivered
-            it.
+        PeerError: ``culprit``, which delivered it: too long, too short, malformed or not canonical.
     """
     if not SIGNATURE < len(frame) <= messages.MAX_FRAME:
         raise PeerError(culprit, f"has {len(frame)} bytes (allowed: {SIGNATURE + 1} to {messages.MAX_FRAME})")
@@ -112,7 +110,7 @@ def open_frame(
     """Verify that a peeked frame belongs to this run, is addressed to ``recipient`` and signed by ``sender``.
 
     Raises:
-        PeerError: the culprit is the claimed sender if the signature is valid, else "broker".
+        PeerError: of the claimed sender if the signature is valid, else of "broker".
     """
     digest = hashlib.sha256(memoryview(frame)[SIGNATURE:]).digest()
     if not sender.verify(DOMAIN + digest, frame[:SIGNATURE]):

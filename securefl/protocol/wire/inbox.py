@@ -1,13 +1,12 @@
 """Inbox: verify frames, drop duplicates, detect equivocation, reassemble messages.
 
 Order of checks: size, form, known sender, signature, run and recipient, message size, session and sequence
-number. Only then is memory spent on the sender. A sender holds at most ``MAX_OPEN`` times ``max_message``
-bytes of pieces, for ``max_age`` seconds. Of its frames, digests are kept of those since the start of its
-previous round, at most ``REMEMBERED`` (or two messages in smallest pieces, if more). A budget limits the
-bytes of all senders: the sender that holds most loses its oldest message first, and cannot crowd out another.
+number. Only then is memory spent on the sender: at most ``MAX_OPEN`` times ``max_message`` bytes of pieces,
+for ``max_age`` seconds, and digests of its frames since the start of its previous round, at most
+``REMEMBERED`` (or two messages in smallest pieces, if more). A budget limits the bytes of all senders: the
+sender that holds most loses its oldest message first, and cannot crowd out another.
 
-A carrier is a frame whose body is a piece of another frame of the same sender. Carriers are reassembled like
-messages, within the same bounds. The carried frame then passes all checks itself.
+Carriers are reassembled like messages, within the same bounds; the carried frame then passes all checks.
 """
 
 import hashlib
@@ -28,14 +27,15 @@ from securefl.protocol.wire.codec import decode
 REMEMBERED = 16_384
 """Most remembered frames per session; messages as old as forgotten ones are rejected as stale."""
 RECENT = 64
-"""Frames remembered of any round: more than a broker has in flight, and so resends after a reconnect."""
+"""Frames remembered of any round: more than a broker has in flight and may resend after a reconnect."""
 MAX_SESSIONS = 64
-"""Most remembered earlier sessions of one process; beyond, the first are forgotten."""
+"""Most remembered earlier sessions of one process; the first are forgotten."""
 _WHO_ASKS = f"{SERVER} asks"
 """Key of servers that look for others: they do not lead, and end no session."""
 MAX_OPEN = 16
 """Most incomplete messages of one sender. Beyond, the oldest carried frame is dropped, since its sender
-resends it in other carriers; without one, the oldest message."""
+resends it in other carriers; without one, the oldest message.
+"""
 _CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
 
 
@@ -77,14 +77,14 @@ class _Session:
     floor: int = -1
     """Highest sequence number of a forgotten frame."""
     round: int = -1
-    """Latest round named by a frame. A wrong one harms only its sender."""
+    """Latest round named by a frame; a wrong one harms only its sender."""
     past: int = 0
     """Number of first entries of ``seen`` that came before any frame of that round."""
     done: int = 0
     """Number that came before any frame of the previous round; they are not sent again."""
     open: dict[int, _Assembly] = field(default_factory=dict)
     again: set[tuple[int, int]] = field(default_factory=set)
-    """Frames whose copies count: those of rejected or dropped messages."""
+    """Frames of rejected or dropped messages: their copies count as new."""
 
     def is_duplicate(self, header: envelope.Header, digest: bytes) -> bool:
         known = self.seen.get((header.seq, header.part))
@@ -104,12 +104,10 @@ class _Session:
         return next(carried, next(iter(self.open)))
 
     def take_again(self, seq: int, parts: Iterable[int]) -> None:
-        """Accept copies of these frames as new."""
         self.again |= self.seen.keys() & {(seq, part) for part in parts}
 
     def remember(self, header: envelope.Header, digest: bytes, limit: int) -> None:
-        # Ordered by arrival, not by named round: messages about an earlier round, or none, have numbers of
-        # the present one.
+        # Order by arrival, not by named round: messages about earlier rounds, or none, have present numbers.
         if header.round > self.round:
             self.round, self.done, self.past = header.round, self.past, len(self.seen)
         self.again.discard((header.seq, header.part))
@@ -136,7 +134,7 @@ class _Sender:
         return freed
 
     def give_up(self, seq: int) -> int:
-        """Drop an incomplete message; return the bytes freed. Its frames may come again."""
+        """Drop an incomplete message, whose frames may come again; return the bytes freed."""
         self.session.take_again(seq, self.session.open[seq].pieces)
         return self.complete(seq)
 
@@ -144,18 +142,18 @@ class _Sender:
 class Inbox:
     """Inbox of one process.
 
-    A frame of a new session ends the sender's earlier one: its late frames are rejected. A broker that
-    withheld *all* of an earlier session can still replay it later, and so can one that recorded a session
-    more than ``MAX_SESSIONS`` restarts ago. That cuts off the present session, as dropping its frames would.
-
-    A server's sessions follow each other by epoch: frames of an earlier epoch are rejected, and of two
-    sessions in one epoch the first is followed. A server that looks for others ends no session.
+    A frame of a new session ends the sender's earlier one, whose late frames are rejected. A broker can
+    replay an
+    earlier session later if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago.
+    That cuts off the present session, as dropping its frames would. Of a server, frames of an earlier epoch
+    are
+    rejected, and of two sessions in one epoch the first is followed.
 
     Args:
         run: frames of other runs are rejected.
         me: required recipient of frames (or all).
         roster: public keys of all senders.
-        max_message: largest message in bytes, from the model's size and the number of parties.
+        max_message: largest message in bytes.
         max_age: seconds after which an incomplete message is dropped.
         budget: bytes that all incomplete messages may hold together; by default one message per roster entry,
             so that senders of one message at a time never displace each other.
@@ -193,7 +191,7 @@ class Inbox:
         return None if self._oldest == math.inf else self._oldest + self._max_age
 
     def sweep(self, now: float) -> None:
-        """Drop messages that have been incomplete for too long."""
+        """Drop messages incomplete for more than ``max_age``."""
         if now - self._oldest <= self._max_age:
             return
         for sender in self._senders.values():
@@ -203,11 +201,7 @@ class Inbox:
         self._oldest = min(born, default=math.inf)
 
     def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
-        """Process one frame; return the message that it completes, None for a duplicate or a part.
-
-        Raises:
-            PeerError: as :meth:`take`.
-        """
+        """Process one frame as :meth:`take`; return the completed message, None for a duplicate or a part."""
         taken = self.take(frame, delivered_by, now)
         return None if isinstance(taken, FramePart) else taken
 
@@ -239,14 +233,11 @@ class Inbox:
         self._last = session, header
         message = _message_of(header, body)
         signed = frame if header.parts == 1 else b""
-        # Use the roster's name, not a copy per message: names are kept as long as the run lasts.
+        # Use the roster's name: names are kept as long as the run lasts, copies would be one per message.
         return Delivery(member.name, header.place, message, signed, header.session)
 
     def refuse_last(self) -> None:
-        """Accept a resend of the last returned message as new.
-
-        Its recipient rejected it, for example because it overtook others; the sender resends them in order.
-        """
+        """Accept a resend of the last returned message, which its recipient rejected as too early."""
         if self._last is not None:
             session, header = self._last
             session.take_again(header.seq, range(header.parts))
@@ -254,11 +245,7 @@ class Inbox:
     def _take_carried(
         self, carrier: envelope.Header, frame: bytes, now: float
     ) -> Delivery | FramePart | None:
-        """Process a frame reassembled from carriers.
-
-        Raises:
-            PeerError: it is rejected, is itself a carrier, or has another sender.
-        """
+        """Process a frame reassembled from carriers; reject a carrier or another sender's frame."""
         header = envelope.peek(frame, carrier.sender).header
         if header.kind == envelope.CARRIER or header.sender != carrier.sender:
             raise PeerError(carrier.sender, f"repeats a {header.kind} of {header.sender!r}, which it may not")
@@ -347,7 +334,7 @@ def open_relayed(
     """Verify a relayed frame, signed by its sender for ``recipient`` (usually the server).
 
     Raises:
-        PeerError: the relay is at fault if the frame is not authentic, the sender if it is malformed.
+        PeerError: of the relay if the frame is not authentic, of the sender if it is malformed.
     """
     payload = envelope.peek(frame, relayed_by)
     header = payload.header

@@ -24,12 +24,13 @@ from securefl.protocol.wire.envelope import (
 
 
 class Outbox:
-    """Frames of one process, numbered from 0 within a session.
+    """Signed frames of one process, numbered from 0 within a session.
 
-    A server's first session does not lead; :meth:`lead` begins the next one. The session comes from
-    ``entropy``, which must differ at each start of the process, even if all else follows from a seed.
-
-    ``frame_limit`` is the largest frame in bytes that the broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
+    The session comes from ``entropy``, which must differ at each start of the process, even if all else
+    follows
+    from a seed. A server's first session does not lead. ``frame_limit`` is the largest frame in bytes that
+    the
+    broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Outbox:
         self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:
-        """Return the signed frames of ``message`` in order (one, unless it exceeds the frame limit).
+        """Return the signed frames of ``message``: one, unless it exceeds the frame limit.
 
         Raises:
             UsageError: the message is too long for frames of this size.
@@ -84,9 +85,9 @@ class Outbox:
         return self._pieces(header, body, self._room)
 
     def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
-        """Return the signed frames, of at most ``limit`` bytes, that carry a frame of this outbox.
+        """Return the signed frames, of at most ``limit`` bytes, that carry a frame of this outbox unchanged.
 
-        The carried frame is unchanged: receivers recognise copies of it, and its signature can be relayed.
+        Receivers recognise copies of the carried frame, and its signature can be relayed.
 
         Raises:
             UsageError: the limit is below ``MIN_FRAME``.

@@ -1,7 +1,7 @@
 """MQTT topic grammar, also the source of the broker's access rules (transport/acl).
 
-Only names of the grammar in :mod:`securefl.base.ids` get into a topic. Anything else (``+``, ``#``, ``a/b``,
-a party called ``all``) is a ``UsageError``: configuration and roster have checked every name before.
+Names outside the grammar of :mod:`securefl.base.ids` (``+``, ``#``, ``a/b``, a party called ``all``) are a
+``UsageError``, since configuration and roster have checked every name before.
 
 ``sfl/1/<run>/up/<party>``       party to server
 ``sfl/1/<run>/down/<party>``     server to one party
@@ -43,14 +43,14 @@ def probe(run: RunId, party: PartyId) -> str:
 
 
 def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
-    """Return the topic filters that this process subscribes to."""
+    """Return the topic filters of this process."""
     if party == SERVER:
         return (f"{_base(run)}/up/+", f"{_base(run)}/status/+")
     return (down(run, party), down(run, EVERYONE), status(run, SERVER))
 
 
 def sender_hint(topic: str) -> str:
-    """Return the sender named by a topic, to blame if the frame cannot be read."""
+    """Return the sender that a topic names, to blame if the frame cannot be read."""
     parts = topic.split("/")
     if (
         len(parts) == 5

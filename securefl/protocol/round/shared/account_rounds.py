@@ -1,8 +1,7 @@
 """Rounds that accounts allow, by dropout rate.
 
-Without noise: rounds on one model before parties wait for another, from random draws with dropouts. Rounds
-without an update repeat a model, and each account judges their sums together (``docs/protocol.md``, "Rounds
-without a certificate"). With noise: releases of a budget that end in opened sums.
+Without noise: rounds without an update before parties wait for another model, from random draws, since each
+account judges all sums on one model together. With noise: releases of a budget that end in opened sums.
 """
 
 from collections.abc import Iterator
@@ -65,7 +64,7 @@ def least_kept(scenario: Scenario, rate: float) -> float:
 def allowed_rounds(scenario: Scenario, rate: float) -> int:
     """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
-    For a feasible scenario without noise, atoms or fixed clusters. ``rate`` is the probability of a dropout
+    The scenario is feasible, without noise, atoms or fixed clusters. ``rate`` is the probability of a dropout
     before the input.
     """
     return median_low(_try_rounds(scenario, rate, number) for number in range(_TRIES))

@@ -11,7 +11,7 @@ Step = Literal["hello", "shares", "training", "verify"]
 """Steps that transfer vectors: the model, members' messages and inputs, proofs."""
 
 BYTES_PER_SECOND = 1e6
-"""Least bandwidth of each party's connection, in bytes per second."""
+"""Least bandwidth of each party's connection."""
 
 
 def allowed_seconds(plan: RunPlan, step: Step) -> float:

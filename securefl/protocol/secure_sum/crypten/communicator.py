@@ -1,8 +1,8 @@
-"""CrypTen's communicator over messages carried by the protocol.
+"""CrypTen's communicator over messages of the protocol.
 
-CrypTen programs block where they receive. Here sending fills an outbox, and waiting calls ``wait``, which
-yields to the machine that carries messages (:mod:`securefl.protocol.secure_sum.crypten.session`). Payloads
-are little-endian 64-bit words; CrypTen's ``*_obj`` calls, which use pickle, are rejected.
+Sending fills an outbox. Waiting calls ``wait``, which yields to the machine that carries messages
+(:mod:`securefl.protocol.secure_sum.crypten.session`). Payloads are little-endian 64-bit words; CrypTen's
+``*_obj`` calls, which use pickle, are rejected.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Communicator:
         return bytes(words.astype("<i8", copy=False).tobytes())
 
     def _receive(self, like: Any, src: int) -> Any:
-        """Wait for the next message of ``src`` and return it as a tensor shaped as ``like``."""
+        """Wait for the next message of ``src``; return it as a tensor shaped as ``like``."""
         payload = self._box.take(src)
         while payload is None:
             self._wait()

@@ -1,8 +1,9 @@
 """Import of CrypTen, the only one, on first use.
 
-CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs onnx and removed parts of torch. No
-model is converted here, so an empty module replaces it. Its declared dependencies do not install (the package
-``sklearn`` is gone), hence :data:`INSTALL`.
+CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs onnx and removed parts of torch. An
+empty
+module replaces the converter, which is not used. :data:`INSTALL` leaves out CrypTen's dependencies, since
+``sklearn`` no longer installs.
 """
 
 import importlib
@@ -20,7 +21,7 @@ from securefl.base.errors import ConfigError
 INSTALL: Final = "pip install --no-deps crypten==0.4.1 && pip install omegaconf pyyaml"
 OLDEST: Final = (0, 4, 1)
 BEFORE: Final = (0, 5)
-"""Supported versions: :data:`OLDEST` to below this, since the session replaces internals that may change."""
+"""Supported are :data:`OLDEST` to below this: the session replaces internals that may change."""
 
 _CONVERTER = "crypten.nn.onnx_converter"
 
@@ -52,11 +53,7 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def check_version(text: str) -> None:
-    """Check that a version is supported.
-
-    Raises:
-        ConfigError: too old or too new.
-    """
+    """Raise ConfigError if a version is too old or too new."""
     version = version_of(text)
     if version < OLDEST:
         raise ConfigError("secure_sum.kind", f"CrypTen {text} is too old, needed is 0.4.1", INSTALL)
@@ -65,11 +62,7 @@ def check_version(text: str) -> None:
 
 
 def check_installed() -> None:
-    """Check the requirements of :func:`load` without importing anything.
-
-    Raises:
-        ConfigError: CrypTen or a dependency is missing, or of another version.
-    """
+    """Check the requirements of :func:`load`, and raise as it does, without importing anything."""
     try:
         check_version(importlib.metadata.version("crypten"))
     except importlib.metadata.PackageNotFoundError as error:
@@ -83,7 +76,7 @@ def check_machine(device: str) -> None:
     """Check that this machine can compute on ``device``: "auto", "cpu" or "cuda".
 
     Raises:
-        ConfigError: as :func:`check_installed`; or "cuda" without a GPU.
+        ConfigError: as :func:`load`; or "cuda" without a GPU.
     """
     check_installed()
     if device == "cuda":

@@ -1,17 +1,15 @@
-"""Member's part of one attempt of a CrypTen sum.
+"""Member's part of one attempt of a CrypTen sum (data flow, steps 7 and 9).
 
 ::
 
     advertise -> Advertised -> on_key_list -> Listed -> submit -> Submitted -> seed_for
 
-A member's share of the sum is sent before the freeze under a blind: the stream of a secret seed to which its
-advert commits. After the freeze the member releases the seed. Without the blind a server could declare a
-member missing after receiving its share, and open the sums of two attempts that differ by one member.
+A share of the sum is sent before the freeze under a blind, the stream of a secret seed to which the advert
+commits; the seed is released after it. Without the blind a server could declare a member missing after
+receiving its share, and open the sums of two attempts that differ by one member.
 
 All listed members are needed to open. If one drops out before the freeze, another attempt with fresh keys
 follows.
-
-Data flow: step 7 (``submit``), and the party's part of step 9 (``seed_for``).
 """
 
 from collections.abc import Collection
@@ -46,7 +44,6 @@ class Advertised:
     box: crypto.KeyPair = field(repr=False)
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
-    """Secret of removable noise; empty without any."""
     advert: messages.KeyAdvert
 
 
@@ -59,10 +56,9 @@ class Listed:
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     listed: tuple[int, ...]
-    """Member numbers, ascending; a rank of the computation is an index into it."""
+    """Ascending; a rank of the computation is an index into it."""
     zeros: ZeroShares = field(repr=False)
     context: bytes
-    """Context that the attempt's keys are bound to."""
     lists_digest: bytes
 
 
@@ -74,12 +70,10 @@ class Submitted:
     me: int
     seed: bytes = field(repr=False)
     sharers: frozenset[int]
-    """Numbers of the members in the sum, if it opens."""
     lists_digest: bytes
     listed: frozenset[int] = frozenset()
-    """Numbers of all members that export a part of the sum."""
+    """Members that export a part of the sum."""
     input_digest: bytes = b""
-    """Digest of the blinded share if sums are verified."""
 
     def summed_members(self, _survivors: Collection[PartyId]) -> tuple[int, ...]:
         """Return all members: each exports a part of the sum."""
@@ -92,7 +86,7 @@ MemberPhase = Advertised | Listed | Submitted
 def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
     """Draw fresh keys and the seed of a blind; publish the keys and the seed's hash (protocol.md, step 3)."""
     index = setup.index(me)
-    # Same entropy names as masking: with a seed, both kinds have the same removable noise.
+    # Entropy names are those of masking: with a seed, both kinds have the same removable noise.
     pair = crypto.KeyPair.generate(entropy.child("mask key"))
     box = crypto.KeyPair.generate(entropy.child("box key"))
     seed = entropy.child("self-mask seed").draw(32)
@@ -134,11 +128,10 @@ def on_key_list(
 def submit(
     phase: Listed, encoded: Ring, engine: ports.Engine, without: int = 0
 ) -> tuple[Submitted, tuple[messages.MaskedInput, messages.Receipt]]:
-    """Share an encoded update (ring words, shape (d,), not changed) and export the blinded share of the sum.
+    """Share an encoded update (ring words, (d,), not changed); export the blinded share of the sum.
 
-    Removable noise is added as far as a sum of all listed members needs it; no smaller sum opens.
-
-    ``without``: number of first noise components to leave out; 0 unless the member deviates.
+    Removable noise is added as far as a sum of all listed members needs it; no smaller sum opens. ``without``
+    first components are left out (0 unless the member deviates).
     """
     setup = phase.setup
     expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))

@@ -1,14 +1,9 @@
-"""Sealed messages between members of a computation, and the CrypTen sum itself.
-
-Each pair of members derives one key per direction from the attempt's box keys (X25519), bound to the attempt.
-A box is bound to sender, receiver and number.
+"""Sealed messages between members of a computation, and the CrypTen sum itself (data flow, step 7).
 
 In the sum, each member's words become arithmetic shares: its own share of zero plus the words, and the
 others' shares of zero. CrypTen adds these tensors without any message, and each member exports its ``.share``
-of the sum. The server, no rank of the computation, adds the exports. CrypTen's ring has 64-bit words. A ring
-of 32 bits is its quotient, so shares are exported modulo 2^32 without loss.
-
-Data flow: step 7.
+of the sum. The server, no rank of the computation, adds the exports. A ring of 32 bits is a quotient of
+CrypTen's ring of 64, so shares are exported modulo 2^32 without loss.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,18 +25,19 @@ from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 
 
 class Peers:
-    """Sealed channels of one member to all others in one attempt."""
+    """Sealed channels of one member to all others in one attempt.
+
+    Each pair derives one key per direction from the attempt's box keys (X25519). A box is bound to the
+    attempt,
+    sender, receiver and number.
+    """
 
     def __init__(
         self, me: int, box: crypto.KeyPair, others: Mapping[int, tuple[PartyId, bytes]], context: bytes
     ) -> None:
-        """Agree on two keys with each other member.
+        """Agree on two keys with each of ``others``: name and public box key, by member number.
 
-        Args:
-            me: this member's number.
-            box: its key pair for boxes.
-            others: name and public box key of every other member, by number.
-            context: attempt, key list, model and configuration, on which both ends must agree.
+        Both ends must agree on ``context``: attempt, key list, model and configuration.
 
         Raises:
             PeerError: a public key of low order.
@@ -65,11 +61,7 @@ class Peers:
         return crypto.seal_box(self._keys[to][0], payload, self._place(self._me, to, number), entropy)
 
     def open(self, sender: int, number: int, box: bytes) -> bytes:
-        """Return the plaintext of a box sealed by ``sender`` for this member.
-
-        Raises:
-            PeerError: not another member, or the box does not open.
-        """
+        """Return the plaintext of a box sealed by ``sender``; PeerError if it does not open."""
         if sender not in self._keys:
             raise PeerError(f"member {sender}", "is not another member of this computation")
         try:
@@ -104,10 +96,7 @@ class CryptenEngine:
 
 
 def share_of_sum(size: int, rank: int, encoded: Ring, device: str, library: Library) -> Ring:
-    """Share every member's words, add them and export this member's share, shape (d,).
-
-    ``library`` is CrypTen with this member's globals installed.
-    """
+    """Share every member's words, add them, and export this member's share, shape (d,)."""
     own = library.torch.from_numpy(encoded.astype(np.uint64).view(np.int64)).to(device)
     total: Any = None
     for owner in range(size):

@@ -12,7 +12,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 class Computation(Protocol[ResultT_co]):
-    """One member's part of a computation (:class:`securefl.protocol.secure_sum.crypten.session.Session`)."""
+    """One member's part of a computation."""
 
     def resume(self, incoming: Iterable[progress.Incoming] = ()) -> progress.Progress[ResultT_co]:
         """Deliver messages and compute until one is missing.
@@ -33,13 +33,8 @@ class Engine(Protocol):
     def share_of_sum(self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring) -> Ring:
         """Return this member's share of the sum of all members' ``encoded``, without messages.
 
-        Args:
-            members: all members, in the order of their ranks.
-            rank: rank of this member.
-            zeros: its shares of zero.
-            encoded: ring words of this member's update, shape (d,); not changed.
-
-        Returns:
-            New ring words like ``encoded``: uniform on their own, the sum when added over all members.
+        ``members`` are in the order of their ranks; ``encoded``, ring words of shape (d,), is not changed.
+        The new
+        words, like ``encoded``, are uniform on their own, and the sum when added over all members.
         """
         ...

@@ -1,10 +1,8 @@
-"""Server's part of one attempt of a CrypTen sum.
+"""Server's part of one attempt of a CrypTen sum (data flow, steps 9 and 10).
 
-The server is no rank of the computation. It adds the exported shares, and subtracts the blinds once their
-seeds are released. Keys, inputs and receipts are collected as in every kind
-(:mod:`securefl.protocol.secure_sum.collecting`).
-
-Data flow: the server's part of steps 9 and 10.
+The server, no rank of the computation, adds the exported shares, and subtracts the blinds once their seeds
+are
+released.
 """
 
 from collections.abc import Collection, Mapping
@@ -41,11 +39,7 @@ def close_keys(phase: CollectingKeys) -> tuple[BlindedShares | Lost, messages.Ke
 
 
 def check_seed(phase: CollectingInputs, holder: PartyId, release: messages.InstanceSeed) -> None:
-    """Check a released seed against the advert.
-
-    Raises:
-        PeerError: the seed differs from the advertised one.
-    """
+    """Raise PeerError if a released seed differs from the advertised one."""
     setup, index = phase.setup, phase.setup.index(holder)
     advert = phase.adverts.get(index)
     if advert is None or setup.seed_digest(index, release.seed) != advert.seed_digest:

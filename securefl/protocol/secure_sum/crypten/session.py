@@ -1,10 +1,7 @@
 """Resumable CrypTen computation of one member.
 
-CrypTen's programs block where they receive; machines never do. So each computation runs in its own thread and
-alternates with the machine. Only one runs at a time, and never two computations: CrypTen's globals belong to
-the process. ``resume(incoming)`` returns outgoing messages and the state: waiting, done, or failed by a peer.
-
-A session that is closed or garbage-collected ends its thread.
+CrypTen's programs block where they receive; machines never do. So each computation runs in its own thread, in
+turns with the machine. A session that is closed or garbage-collected ends its thread.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ __all__ = ["Awaiting", "Done", "Failed", "Progress", "Session", "reap"]
 ResultT = TypeVar("ResultT")
 
 _TURN: Final = threading.Lock()
-"""Lock of the running computation: CrypTen's globals belong to the process."""
+"""CrypTen's globals belong to the process: only one computation runs."""
 _ABANDONED: Final[list[_Computation[Any]]] = []
 """Computations whose sessions were collected without being closed."""
 
@@ -85,15 +82,12 @@ class _Computation(Generic[ResultT]):
 
 
 class Session(Generic[ResultT]):
-    """Computation of one member, started by the first :meth:`resume`."""
+    """Computation of one member."""
 
     def __init__(self, world: World, program: Callable[[Library], ResultT]) -> None:
-        """Prepare ``program``, which runs with this member's CrypTen and returns the result.
+        """Prepare ``program``, which all members run, each with its own inputs and CrypTen globals.
 
-        Args:
-            world: members of the computation.
-            program: program of all members, each with its own inputs. It may call all of CrypTen, and raises
-                ``PeerError`` if another member sent an impossible value.
+        It raises ``PeerError`` if another member sent an impossible value.
 
         Raises:
             ConfigError: CrypTen is missing.

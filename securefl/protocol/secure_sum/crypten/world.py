@@ -34,7 +34,7 @@ class World:
     provider: Any = None
     """CrypTen tuple provider (Beaver triples); None if none are needed."""
     device: str = "cpu"
-    """Device, "cpu" or "cuda"."""
+    """"cpu" or "cuda"."""
 
     def __post_init__(self) -> None:
         if len(self.members) < 2:
@@ -128,7 +128,7 @@ class Without:
 
 @lru_cache(maxsize=1)
 def _configuration(library: Library) -> Any:
-    """Return CrypTen's configuration with this provider, shared by all computations since it is read-only.
+    """Return CrypTen's configuration with this provider, read-only since all computations share it.
 
     ``cfg.temp_override`` replaces it temporarily.
     """

@@ -1,9 +1,10 @@
 """Shares of zero over the complete graph, which hide a member's words from coalitions without the others.
 
-Each pair of members shares a key (X25519 and HKDF, bound to the attempt). For each sharing of zero, a pair
-takes the next stream of its key: the lower number adds it, the higher subtracts it, or both XOR it. A
-member's share is uniform to any coalition that lacks one of its pairwise keys, so that excludes one other
-member. With CrypTen's own shares of zero, between neighbours of a ring, a member's two neighbours suffice.
+For each sharing, each pair of members takes the next stream of its key (X25519 and HKDF, bound to the
+attempt): the lower number adds it, the higher subtracts it, or both XOR it. A member's share is uniform to
+any
+coalition that excludes one other member. With CrypTen's own shares, between neighbours of a ring, the two
+neighbours suffice to remove it.
 
 Source: Araki et al. 2016, section 3.2 ("pseudo-random secret sharing"), with all pairs instead of neighbours.
 """
@@ -20,8 +21,9 @@ from securefl.base.errors import UsageError
 class ZeroShares:
     """Successive shares of zero of one member in one attempt.
 
-    All members must take sharings of the same kind and length in the same order. Number, kind and length
-    enter the derivation: another order gives noise, never a reused stream.
+    All members must take sharings of the same kind and length in the same order. All three enter the
+    derivation:
+    another order gives noise, never a reused stream.
     """
 
     def __init__(self, me: int, keys: Mapping[int, bytes]) -> None:

@@ -1,11 +1,9 @@
-"""Member's part of one attempt of a pairwise-mask sum (Bonawitz et al. 2017, double masking).
+"""Member's part of one attempt of a pairwise-mask sum (Bonawitz et al. 2017, double masking; steps 7 and 9).
 
 Each function takes the phase in which its message is due and returns the next one. A wrong message raises
 ``PeerError`` and changes nothing. A phase holds no secret that a later one does not need::
 
     advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
-
-Data flow: step 7 (``mask``), and the party's part of step 9 (``shares_for``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,11 +27,9 @@ class DealtShares:
     """Shares of one member's secrets."""
 
     shares: tuple[messages.SharePair, ...] = field(repr=False)
-    """Shares by holder."""
     digests: tuple[tuple[bytes, ...], ...]
-    """Share digests by holder, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
+    """By holder, in the order of :func:`securefl.protocol.secure_sum.setup.share_kinds`."""
     root: bytes
-    """Root of the hash tree over the digests: commits to all."""
 
 
 def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> DealtShares:
@@ -96,7 +92,6 @@ class Advertised:
     noise: bytes = field(repr=False)
     """First secret of removable noise; empty without any."""
     dealt: DealtShares
-    """Own secrets as shares for the others."""
     advert: messages.KeyAdvert
 
 
@@ -123,10 +118,10 @@ class Ready:
     setup: Setup
     me: int
     terms: tuple[tuple[bytes, crypto.Sign], ...] = field(repr=False)
-    """Keys of the self mask and of the pairwise masks, with their signs."""
+    """Keys and signs of the self mask and of the pairwise masks."""
     noise: bytes = field(repr=False)
     held: Mapping[int, messages.SharePair] = field(repr=False)
-    """Shares of others (and its own) that this member holds, by owner."""
+    """By owner, its own too."""
     lists_digest: bytes
 
 
@@ -139,15 +134,14 @@ class Submitted:
     held: Mapping[int, messages.SharePair] = field(repr=False)
     lists_digest: bytes
     input_digest: bytes = b""
-    """Digest of the masked input if sums are verified."""
 
     @property
     def sharers(self) -> frozenset[int]:
-        """Numbers of the members that share masks, including itself."""
+        """Members that share masks, including itself."""
         return frozenset(self.held)
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the surviving sharers, ascending."""
+        """Return the surviving sharers, ascending."""
         return tuple(i for i in sorted(self.held) if self.setup.members[i] in survivors)
 
 
@@ -233,7 +227,7 @@ def mask(
 ) -> tuple[Submitted, messages.MaskedInput, messages.Receipt]:
     """Mask an encoded update (ring words, shape (d,), not changed) and add all removable noise.
 
-    ``without``: number of first noise components to leave out; 0 unless the member deviates.
+    ``without`` first noise components are left out (0 unless the member deviates).
     """
     setup = phase.setup
     expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))
@@ -251,9 +245,9 @@ def mask(
 def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceShares:
     """Return, per member, the share of its seed (survivor) or of its mask key (dropout), never both.
 
-    For each survivor also the share of the secret of superfluous noise.
-
-    The caller has checked the survivor set, the certificate and the ledger, and calls this once per update.
+    For each survivor also the share of the secret of superfluous noise. The caller has checked the survivor
+    set,
+    the certificate and the ledger, and calls this once per update.
 
     Raises:
         UsageError: fewer than ``min_survivors`` of the sharing members survive.

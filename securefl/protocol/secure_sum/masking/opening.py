@@ -46,7 +46,7 @@ def check_release(
 def recover_secrets(
     phase: MaskedInputs, survivors: frozenset[PartyId], releases: Mapping[PartyId, messages.InstanceShares]
 ) -> evidence.OpenedSecrets:
-    """Return the secrets that the released shares form; ``releases`` must be checked.
+    """Return the secrets that the checked ``releases`` form.
 
     Raises:
         UsageError: fewer releases than the threshold, or fewer survivors than ``min_survivors``.
@@ -98,7 +98,7 @@ def _of_kind(release: messages.InstanceShares, kind: int) -> tuple[tuple[int, by
 
 
 def unmask(total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-    """Turn the sum of masked vectors, shape (d,), into the sum of the survivors' encoded updates, in place.
+    """Turn the sum of masked vectors, (d,), into the sum of the survivors' encoded updates, in place.
 
     Raises:
         PeerError: a secret differs from its member's advert.

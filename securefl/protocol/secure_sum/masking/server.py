@@ -4,8 +4,7 @@
 
     CollectingKeys -> CollectingBoxes -> MaskedInputs        (-> Lost, from each)
 
-``on_*`` processes one member's message; ``close_*`` ends a step with the answers so far. Masked inputs are
-uniform until :mod:`securefl.protocol.secure_sum.masking.opening` gets the released shares.
+``on_*`` processes one member's message; ``close_*`` ends a step with the answers so far.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,6 @@ class CollectingBoxes:
     adverts: Mapping[int, messages.KeyAdvert]
     key_list: bytes
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Signed adverts."""
     boxes: Mapping[int, messages.ShareBoxes] = field(default_factory=dict)
 
     @property
@@ -41,7 +39,7 @@ class MaskedInputs(CollectingInputs):
     """Phase that waits for masked inputs and receipts of the sharing members."""
 
     share_digests: Mapping[int, tuple[tuple[bytes, ...], ...]] = field(kw_only=True, repr=False)
-    """Share digests by owner (exactly the sharing members) and holder."""
+    """By owner (exactly the sharing members) and holder."""
 
 
 InstancePhase = CollectingKeys | CollectingBoxes | MaskedInputs | Lost

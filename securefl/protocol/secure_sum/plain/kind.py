@@ -1,6 +1,6 @@
 """Plain sums, for simulations and tests only: the server reads every update.
 
-They open like masked sums: all submitted updates are included, and ``threshold`` members must release.
+``threshold`` members must release, as for masked sums.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,6 @@ from securefl.protocol.secure_sum.collecting import (
 from securefl.protocol.secure_sum.setup import Setup
 
 NOTHING: Final = bytes(32)
-"""Release without noise to remove."""
 
 
 class PlainSums(port.SecureSum):
@@ -59,12 +58,11 @@ class Present:
     setup: Setup
     me: int
     noise: bytes = field(repr=False)
-    """First secret of removable noise; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Phase with the known members: before and after sending the update."""
+    """Phase with the known members, before and after sending the update."""
 
     setup: Setup
     me: int
@@ -75,7 +73,7 @@ class Among:
     input_digest: bytes = b""
 
     def summed_members(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
-        """Return the numbers of the surviving members, ascending."""
+        """Return the surviving members, ascending."""
         return tuple(i for i in sorted(self.sharers) if self.setup.members[i] in survivors)
 
 

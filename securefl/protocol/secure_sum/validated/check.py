@@ -1,9 +1,9 @@
 """Bounds check of a shared vector of projections: one bit, opened to evaluators (ADR 0024, step 8).
 
 The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) are converted together from additive to XOR
-shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set. The sum is
-small exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
-
+shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set; the sum is
+small
+exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
 Besides the bit, only masked words are opened: differences between factors and dealt tuples.
 """
 
@@ -47,11 +47,7 @@ class DealtProvider:
         )
 
     def generate_binary_triple(self, size0: Any, size1: Any, device: Any = None) -> tuple[Any, Any, Any]:
-        """Return shares of random a and b and of a & b.
-
-        Raises:
-            UsageError: as :meth:`square`, or the two shapes differ.
-        """
+        """Return shares of random a and b and of a & b; raise as :meth:`square`, or if the shapes differ."""
         if tuple(size0) != tuple(size1):
             raise UsageError(
                 f"the factors of a triple must have one shape, found {tuple(size0)} and {tuple(size1)}"
@@ -73,10 +69,7 @@ class DealtProvider:
 
 
 class CryptenChecks:
-    """Checks of updates by CrypTen, on the CPU since they are small.
-
-    See :class:`securefl.protocol.secure_sum.validated.phases.UpdateChecks`.
-    """
+    """Checks of updates by CrypTen, on the CPU since they are small."""
 
     def check(
         self,
@@ -94,11 +87,9 @@ class CryptenChecks:
 def check_session(world: World, projections: U64, test: privacy.NormTest, tuples: Tuples) -> Session[bool]:
     """Return one evaluator's check of one owner; its result is True if the owner's update passes.
 
-    Args:
-        world: evaluators, with pairwise zero shares of this check; its provider is replaced.
-        projections: projections of this evaluator's share, u64 ``(n,)``.
-        test: bounds.
-        tuples: tuples dealt to this evaluator for this check.
+    ``projections``, u64 ``(n,)``, are those of this evaluator's share. ``world`` has the evaluators, with
+    pairwise
+    zero shares of this check; its provider is replaced.
 
     Raises:
         UsageError: the number of projections differs from the test's.
@@ -144,12 +135,9 @@ def within(library: Library, projections: U64, test: privacy.NormTest, rank: int
 
 
 def check_zeros(pair_keys: Mapping[int, bytes], evaluators: Sequence[int], me: int) -> ZeroShares:
-    """Return one evaluator's shares of zero among the evaluators of one owner, by rank.
+    """Return one evaluator's shares of zero among the evaluators (member numbers, by rank) of one owner.
 
-    Args:
-        pair_keys: by member number, keys of 32 bytes for this check only.
-        evaluators: member numbers, by rank.
-        me: this member's number, one of them.
+    ``pair_keys`` are 32 bytes by member number, for this check only.
     """
     ranks = {member: rank for rank, member in enumerate(evaluators)}
     return ZeroShares(ranks[me], {ranks[other]: pair_keys[other] for other in evaluators if other != me})

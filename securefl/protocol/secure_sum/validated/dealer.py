@@ -26,9 +26,7 @@ def answer(
     projections: int,
     entropy: Entropy,
 ) -> tuple[Dealt, ...]:
-    """Answer the server's request for one attempt.
-
-    The adverts are checked as by members, so that only members' boxes get triples.
+    """Answer the server's request for one attempt, if adverts show that only members' boxes get triples.
 
     Raises:
         PeerError: the request does not follow from honest members' adverts.
@@ -69,13 +67,8 @@ def deal_attempt(
 ) -> tuple[Dealt, ...]:
     """Deal for all checks of one attempt.
 
-    Args:
-        instance: attempt.
-        members: all members; ``box_keys`` has the listed ones, at least 3, by index into this.
-        box_keys: advertised keys that boxes are sealed to.
-        key_list: digest of the adverts; a member that saw other adverts cannot open its box.
-        projections: n.
-        entropy: entropy of this attempt.
+    ``box_keys`` has the listed members' keys, by index into ``members``. A member that saw adverts of another
+    digest than ``key_list`` cannot open its box.
 
     Raises:
         BadKeyError: a box key of low order.

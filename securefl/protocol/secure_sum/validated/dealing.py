@@ -1,8 +1,7 @@
 """Correlated randomness for checks, from the dealer to the members (ADR 0024, step 3).
 
-For one check of k evaluators the dealer draws a seed for each. Every evaluator reads its words from the
-stream of its seed, in the order of the check. Products then come out wrong, and the first evaluator gets the
-difference as a correction:
+For one check, each evaluator gets a seed, and reads its words from the seed's stream in the order of the
+check. The first evaluator also gets a correction, so that these hold:
 
 - ``square``: r, s with the sum of all s equal to the square of the sum of all r, modulo 2^64;
 - ``and``: a, b, c with XOR of all c equal to (XOR of all a) & (XOR of all b).
@@ -57,7 +56,8 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
     """Return the requests of a member's check in order (:mod:`securefl.protocol.secure_sum.validated.check`).
 
     They are: squares of the projections; for each of ceil(log2 k) levels of word additions, 1 + 6 ANDs (a
-    carry tree over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
+    carry
+    tree over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
 
     Raises:
         UsageError: fewer than two evaluators.
@@ -77,7 +77,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
 def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
     """Return CrypTen's requests for adding ``terms`` XOR-shared 64-bit words, ``shape`` sums at once.
 
-    Pairs are added in parallel: per level one AND and a tree of 6 for the carries.
+    Pairs are added in parallel.
     """
     requests: list[Request] = []
     while terms > 1:
@@ -113,20 +113,17 @@ def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: 
 
 
 class Tuples:
-    """Tuples of one evaluator for one check, as an immutable value; :meth:`begin` uses them.
+    """Tuples of one evaluator for one check, as an immutable value.
 
-    A phase holds it, and a rejected message changes no phase. Beginning twice, for two different openings,
-    would disclose the hidden values: a check begins once, in the step that ends the phase.
+    Using them for two different openings would disclose the hidden values: a check begins once, in the step
+    that
+    ends the phase.
     """
 
     def __init__(
         self, received: Deal, rank: int, context: bytes, requests: Sequence[Request], dealer: str
     ) -> None:
-        """Read the dealer's words.
-
-        Raises:
-            PeerError: the dealer sent another amount than the check needs.
-        """
+        """Read the dealer's words; raise PeerError for another amount than the check needs."""
         self._requests = tuple(requests)
         size = sums.exact_sum(request.size for request in requests) if rank == 0 else 0
         if len(received.seed) != crypto.KEY_BYTES or len(received.correction) != 8 * size:
@@ -168,7 +165,7 @@ class Taking:
         """Return the parts of the next tuples, u64 of ``shape`` each: r, s of squares; a, b, c of ANDs.
 
         Raises:
-            UsageError: all are used, or another request is next: no tuple is ever used twice.
+            UsageError: all are used, or another request is next.
         """
         if not self.left:
             raise UsageError(

@@ -35,9 +35,7 @@ def on_nonces(
     roster: crypto.Roster,
     entropy: Entropy,
 ) -> phases.Step:
-    """Project the held shares, and begin all checks.
-
-    No message is rejected once a check has begun: its triples are taken.
+    """Project the held shares, and begin all checks. Once one has begun, no message is rejected.
 
     Raises:
         PeerError: a nonce is missing or does not match its commitment.
@@ -68,8 +66,7 @@ def on_check_box(
     """Process one message of one check.
 
     Raises:
-        PeerError: the two members share no such check, or the message is repeated, far too early, or does not
-            open.
+        PeerError: the members share no such check, or the message is repeated, far too early or unreadable.
     """
     owner, number = divmod(message.number, CHECK_NUMBERS)
     lines = phase.core.checks.get(owner)

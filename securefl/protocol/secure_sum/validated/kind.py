@@ -38,7 +38,6 @@ class Tests:
 
     scenario: Scenario
     length: int
-    """d: parameters of an update."""
 
     @property
     def validation(self) -> Validation:
@@ -87,17 +86,17 @@ class ValidatedSums(port.SecureSum):
         return _Server(self.tests)
 
     def vectors(self, _step: Literal["shares", "training"], members: int) -> int:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: all exchange shares with all."""
+        """Return the most vectors of a step: all exchange shares with all."""
         return 1 + 2 * (members - 1)
 
     def checking(self, deadlines: Deadlines) -> float:
-        """See :class:`securefl.protocol.secure_sum.SecureSum`: nonces, checks, and shares of the sum."""
+        """Return the seconds for nonces, checks, and shares of the sum."""
         return 2 * deadlines.shares + deadlines.training
 
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], alive: Collection[int]
     ) -> bytes:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`: it includes the accepted members."""
+        """Return the digest of lists, which includes the accepted members."""
         return validated_lists(setup.lists_digest(key_list, sharers), frozenset(alive))
 
     def check_machine(self) -> None:

@@ -1,9 +1,8 @@
 """Member's part of a validated sum, message by message, up to the exported share (ADR 0024).
 
 Each function takes the phase in which its message is due and returns the next one. A wrong message raises
-``PeerError`` and changes nothing. After the verdicts a member exports the sum of its shares of all accepted
-updates, with its share of zero and its blind. Freeze and release are those of the CrypTen sum
-(:mod:`securefl.protocol.secure_sum.crypten.member`).
+``PeerError`` and changes nothing. The export is the sum of the member's shares of all accepted updates, with
+its share of zero and its blind. Freeze and release are those of the CrypTen sum.
 """
 
 from dataclasses import replace
@@ -45,7 +44,7 @@ def advertise(
 ) -> tuple[phases.Advertised, messages.KeyAdvert]:
     """Draw fresh keys, the seed of a blind and a sketch nonce; publish keys and commitments.
 
-    ``tests`` has a test for each member's update, by member number, since weights differ.
+    ``tests`` are by member number, since weights differ.
     """
     if len(tests) != len(setup.members) or {test.projections for test in tests} != {validation.projections}:
         raise UsageError(
@@ -105,7 +104,7 @@ def on_key_list(
 
 
 def share_update(phase: phases.Gathering, encoded: Ring, entropy: Entropy) -> phases.Step:
-    """Share an encoded update (u64 ring words, shape (d,), not changed) among the others.
+    """Share an encoded update (u64 ring words, (d,), not changed) among the others.
 
     Raises:
         UsageError: it was shared before, or has another dtype or shape.

@@ -33,7 +33,7 @@ class CheckLines:
     """Channels and zero shares of one evaluator for the check of one owner."""
 
     evaluators: tuple[int, ...]
-    """Member numbers by rank."""
+    """By rank."""
     peers: Peers
     zeros: ZeroShares = field(repr=False)
 
@@ -45,7 +45,6 @@ class Core:
     listed: member.Listed
     validation: Validation
     tests: tuple[privacy.NormTest, ...]
-    """Tests by member number."""
     nonce: bytes = field(repr=False)
     box: crypto.KeyPair = field(repr=False)
     key_list: bytes
@@ -54,7 +53,7 @@ class Core:
     lines: Peers
     """Channels for shares of updates."""
     checks: Mapping[int, CheckLines]
-    """Check data by owner."""
+    """By owner."""
 
     @property
     def setup(self) -> Setup:
@@ -63,7 +62,7 @@ class Core:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Numbers of the other listed members."""
+        """Other listed members."""
         return tuple(index for index in self.listed.listed if index != self.listed.me)
 
 
@@ -74,7 +73,7 @@ class Advertised:
     base: member.Advertised
     validation: Validation
     tests: tuple[privacy.NormTest, ...]
-    """Tests by member number."""
+    """By member number."""
     nonce: bytes = field(repr=False)
 
     @property
@@ -103,7 +102,6 @@ class Gathering(_Cored):
     """Phase that waits for the own update, the others' shares and the triples."""
 
     shared: bool = False
-    """True if the own update was sent."""
     words: Mapping[int, U64] = field(default_factory=dict, repr=False)
     """Shares of the others' updates, u64 (d,), by owner."""
     digests: Mapping[int, bytes] = field(default_factory=dict)
@@ -125,7 +123,6 @@ class Revealed(_Cored):
     words: Mapping[int, U64] = field(repr=False)
     tuples: Mapping[int, Tuples] = field(repr=False)
     receipts: bytes
-    """Digest of all receipts."""
     early: Mapping[int, tuple[Incoming, ...]] = field(default_factory=dict)
     """Check messages of faster members, by owner."""
 
@@ -136,7 +133,7 @@ class Checking(_Cored):
 
     words: Mapping[int, U64] = field(repr=False)
     running: Mapping[int, Computation[bool]]
-    """Checks by owner."""
+    """By owner."""
     results: Mapping[int, bool]
 
 
@@ -161,7 +158,7 @@ NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
 
 
 class UpdateChecks(Protocol):
-    """Factory of checks (:class:`securefl.protocol.secure_sum.validated.check.CryptenChecks`)."""
+    """Factory of checks."""
 
     def check(
         self,
@@ -178,7 +175,7 @@ class UpdateChecks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Phase, with messages to the server."""
+    """Next phase, with messages to the server."""
 
     phase: ValidatedPhase | member.Submitted
     said: tuple[messages.AnyMessage, ...] = ()

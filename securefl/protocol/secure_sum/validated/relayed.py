@@ -68,11 +68,7 @@ def nonces_of(
 
 
 def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.SketchNonce) -> None:
-    """Check a nonce against its commitment.
-
-    Raises:
-        PeerError: of the member.
-    """
+    """Raise PeerError, of the member, if a nonce does not match its commitment."""
     name = setup.members[index]
     if nonce_commitment(revealed.nonce, setup.instance, name) != commitment:
         raise PeerError(name, f"reveals another nonce than it committed to in {setup.describe()}")
@@ -81,10 +77,8 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.
 def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the members accepted by all others, and this member's relayed verdict.
-
-    Raises:
-        PeerError: as :func:`read_all`.
+    """Return the members accepted by all others, and this member's relayed verdict; raise as
+    :func:`read_all`.
     """
     said = read_all(setup, listed, frames, messages.Verdict, roster)
     verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in said.items()}

@@ -4,8 +4,8 @@
 
     CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
 
-It learns the accepted members and their sum. A member missing before all receipts are in causes another
-attempt; later, the sum is lost, since an update has only one sketch.
+A member missing before all receipts are in causes another attempt; later, the sum is lost, since an update
+has only one sketch.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,7 +32,6 @@ from securefl.protocol.secure_sum.validated.validation import (
 @dataclass(frozen=True, slots=True)
 class _Based:
     base: BlindedShares
-    """Adverts and lists of the attempt."""
     validation: Validation
 
     @property
@@ -42,7 +41,7 @@ class _Based:
 
     @property
     def listed(self) -> frozenset[int]:
-        """Member numbers; all are needed."""
+        """Members, all of whom are needed."""
         return self.base.sharers
 
 
@@ -55,7 +54,6 @@ class AwaitingHeld(_Based):
     dealt: frozenset[int] = frozenset()
     """Members whose triples were relayed."""
     held: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Signed receipts."""
 
     @property
     def missing(self) -> frozenset[PartyId]:
@@ -101,7 +99,6 @@ class CheckedShares(BlindedShares):
     """
 
     accepted: frozenset[int] = field(kw_only=True)
-    """Members whose updates passed and are in the sum."""
 
     @property
     def submitted(self) -> frozenset[PartyId]:
@@ -153,11 +150,7 @@ def close_keys(
 
 
 def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[PartyId, messages.PeerBox]:
-    """Return the receiver of a message, and the message for it.
-
-    Raises:
-        PeerError: sender or receiver are not on the key list, or are the same.
-    """
+    """Return the receiver and the message for it; both members must be listed and differ."""
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
         raise PeerError(
@@ -223,8 +216,9 @@ def close_held(
 ) -> tuple[AwaitingNonces | CollectingKeys | Lost, messages.HeldList | None]:
     """End the step: send all receipts to all, or retry without the members that have none.
 
-    Without the dealer no attempt can succeed. If a member has not shared, no member has a receipt: it is
-    excluded first.
+    Without the dealer no attempt can succeed. A member that has not shared is excluded first: because of it
+    no
+    member has a receipt.
     """
     missing = silent_owners(phase) or phase.listed - phase.held.keys()
     if not missing:
@@ -267,11 +261,7 @@ def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messag
 def on_words(
     phase: AwaitingVerdicts, sender: PartyId, message: messages.PeerBox
 ) -> tuple[AwaitingVerdicts, tuple[PartyId, messages.PeerBox]]:
-    """Relay one message of a check, and count it.
-
-    Raises:
-        PeerError: not between two listed members.
-    """
+    """Relay one message of a check between two listed members, and count it."""
     passed, index = _relay(phase, sender, message), phase.setup.index(sender)
     return replace(phase, sent={**phase.sent, index: phase.sent.get(index, 0) + 1}), passed
 

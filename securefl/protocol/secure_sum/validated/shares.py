@@ -1,7 +1,7 @@
 """Additive shares of an update for the other members of its cluster (ADR 0024, steps 4 and 11).
 
-The owner keeps none. All shares but one are streams of 32-byte seeds, so that an update costs its owner one
-vector and a few boxes. The words of any m - 2 of the m - 1 holders are uniform and independent of the update.
+The owner keeps none. All shares but one are streams of 32-byte seeds. The words of any m - 2 of the m - 1
+holders are uniform and independent of the update.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from securefl.base.errors import PeerError, UsageError
 from securefl.methods import encoding
 
 LEAST_MEMBERS = 3
-"""Least members: an update is shared among at least two others."""
+"""An update is shared among at least two others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,7 @@ class UpdateShare:
 
 
 def others_of(owner: int, members: Sequence[int]) -> list[int]:
-    """Return the members without ``owner``, starting after it.
-
-    The first gets the part that is sent in full, so that each member gets one such part.
-    """
+    """Return the members without ``owner``, starting after it: each is first, and gets the words, once."""
     place = members.index(owner)
     return [*members[place + 1 :], *members[:place]]
 
@@ -48,7 +45,7 @@ def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
 def split(
     update: U64, owner: int, members: Sequence[int], keys_context: bytes, entropy: Entropy
 ) -> dict[int, UpdateShare]:
-    """Return shares of ``update`` (u64 ``(d,)``, not changed) for ``members`` but ``owner``; by holder.
+    """Return shares of ``update`` (u64 ``(d,)``, not changed) for ``members`` but ``owner``, by holder.
 
     Raises:
         UsageError: fewer than 3 members, the owner is not one, or another dtype or shape.
@@ -87,13 +84,12 @@ def words_of(
 
 
 def release_share(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
-    """Return a member's shares of the accepted members' updates, added up, plus its share of zero.
+    """Return a member's ``held`` shares (u64 ``(d,)``, by owner) of accepted updates, added up, plus
+    ``zero``.
 
-    Args:
-        held: this member's shares by owner, u64 ``(d,)``, without its own number.
-        accepted: member numbers; may include this member's own.
-        zero: this member's share of zero over the complete graph of *all* members, u64 ``(d,)``. Without it,
-            one member and the server would open an update (ADR 0024).
+    ``zero``, u64 ``(d,)``, is its share of zero over the complete graph of *all* members: without it, one
+    member
+    and the server would open an update (ADR 0024).
     """
     total = zero.copy()
     for owner in sorted(held):

@@ -1,8 +1,7 @@
 """Public ternary projections of a vector over Z_2^64, from a jointly chosen seed (ADR 0024).
 
-Entry (j, i) of the projection matrix is -1, 0 or 1 with probability 1/4, 1/2, 1/4, all independent: the
-difference of two bits of a stream. Projections are linear, so the projections of shares add up to those of
-the vector.
+Entry (j, i) of the projection matrix is -1, 0 or 1 with probability 1/4, 1/2, 1/4, independently: the
+difference of two bits of a stream. Projections of shares add up to those of the vector.
 """
 
 from collections.abc import Mapping
@@ -32,11 +31,8 @@ def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
 def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: bytes) -> bytes:
     """Return the seed (32 bytes) of the matrix of one secure sum.
 
-    Args:
-        nonces: nonces of *all* members of the attempt, 32 bytes each. If one were optional, its member could
-            choose between two seeds.
-        instance: attempt.
-        receipts: digest of all members' receipts, so that other shares give another seed.
+    ``nonces``, 32 bytes each, are of *all* members of the attempt: were one optional, its member could choose
+    between two seeds. ``receipts`` is the digest of all receipts, so that other shares give another seed.
 
     Raises:
         UsageError: no nonces, or one of another length.
@@ -52,13 +48,9 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
 def project(seed: bytes, vectors: U64, projections: int) -> U64:
     """Return the projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
 
-    Float64 sums are exact: words are cut into limbs of 16 bits, and 2048 products with signs stay below 2^27.
-    Later additions wrap modulo 2^64 as intended.
-
-    Args:
-        seed: 32 bytes (:func:`sketch_seed`).
-        vectors: shares or whole vectors, one per row; not changed.
-        projections: a positive multiple of 8, at most 256.
+    Float64 sums are exact: 2048 products of 16-bit limbs with signs stay below 2^27. Later additions wrap
+    modulo
+    2^64 as intended. ``seed`` has 32 bytes; ``projections`` is a multiple of 8, at most 256.
 
     Raises:
         UsageError: another dtype, shape, seed length or number of projections.

@@ -1,8 +1,7 @@
 """Port of additions: an announced value of a round, and words of each party.
 
-The server announces a value in the invitation; the digest of the round's start covers it. Words follow the
-update in the masked vector of reclustering 0. Callers use all of
-:data:`securefl.protocol.round.shared.additions.catalogue.ADDITIONS`.
+The invitation has the value, which the digest of the round's start covers. Words follow the update in the
+masked vector of reclustering 0.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,6 @@ NO_VALUES: StartValues = MappingProxyType({})
 
 
 class AnnouncedValue(NamedTuple):
-    """A value that the server announces."""
 
     first: float
     """Value of the first round."""

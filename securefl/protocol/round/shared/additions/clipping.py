@@ -1,4 +1,4 @@
-"""Quantile clipping: announced clip and parties' bits (:mod:`securefl.methods.privacy.quantile_clip`)."""
+"""Quantile clipping: announced clip and parties' bits."""
 
 import numpy as np
 
@@ -15,7 +15,6 @@ class Clip(addition.Addition):
     name = "clip"
 
     def announced_value(self, scenario: Scenario) -> addition.AnnouncedValue | None:
-        """Return the clip of the first round."""
         clip = scenario.privacy.clip
         return None if clip is None else addition.AnnouncedValue(clip.initial, clip.minimum, clip.maximum)
 
@@ -24,13 +23,11 @@ class Clip(addition.Addition):
         return value
 
     def words(self, scenario: Scenario) -> int:
-        """Return 1 for the bit."""
         return privacy.words_of(scenario)
 
     def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
     ) -> I64:
-        """Return the bit with its noise."""
         bits = privacy.clip_words(scenario, ring_bits)
         if bits is None:
             return super().encode_words(scenario, ring_bits, contribution, entropy)

@@ -1,4 +1,4 @@
-"""Site metrics: a party's words on the received model (:mod:`securefl.methods.metrics.metric_encoding`)."""
+"""Site metrics: a party's words on the received model."""
 
 from securefl.base.arrays import I64
 from securefl.base.entropy import Entropy
@@ -13,13 +13,11 @@ class Metrics(addition.Addition):
     name = "metrics"
 
     def words(self, scenario: Scenario) -> int:
-        """Return w."""
         return scenario.evaluation.words
 
     def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: addition.Contribution, entropy: Entropy
     ) -> I64:
-        """Return the metrics with their noise."""
         words = metrics.metric_words(scenario, ring_bits)
         if words is None:
             return super().encode_words(scenario, ring_bits, contribution, entropy)
