@@ -125,11 +125,7 @@ def on_invite(
 def _with_values(
     ctx: phases.PartyContext, phase: phases.ModelReceived, message: messages.Invite
 ) -> phases.ModelReceived:
-    """Take the announced values of the round into its model's digest.
-
-    Raises:
-        PeerError: a value of the scenario is missing or outside its limits.
-    """
+    """Take the announced values of the round into its model's digest; reject missing or excessive ones."""
     sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
     values = check_values(ctx.plan.scenario, sent)
     model = statement.model_digest(phase.params, values)
@@ -166,7 +162,7 @@ def on_chosen(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Send the hello with the chosen task group, fixed for all draws of this round.
 
-    A party that cannot choose sends a hello too: absence would disclose something about its data.
+    A party that cannot choose sends one too: absence would disclose something about its data.
     """
     if event.round != phase.round:
         return phase, ()
@@ -259,11 +255,7 @@ def on_announce(
 def _check_hellos(
     ctx: phases.PartyContext, phase: phases.HelloSent, hellos: Mapping[PartyId, messages.Hello]
 ) -> None:
-    """Check that all hellos are for the same round, and enough.
-
-    Raises:
-        PeerError: an honest server would not announce such hellos.
-    """
+    """Check that all hellos are for the same round, and enough; an honest server announces no others."""
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
@@ -367,8 +359,7 @@ def begin_training(
 ) -> tuple[phases.Working, reports.Effects]:
     """Start the round's first training, if it has not started.
 
-    A training that may block sending (``PartyContext.trains_last``) starts when only the inputs are due, or
-    without ``wait``.
+    With ``PartyContext.trains_last`` it starts when only the inputs are due, or without ``wait``.
     """
     if not phase.untrained:
         return phase, ()
@@ -391,7 +382,8 @@ def begin_instance(
     """Draw the fresh keys of one attempt of one instance.
 
     ``binding`` commits to the hellos, so to the weights that bound validated inputs: parties with different
-    hellos agree on no key.
+    hellos
+    agree on no key.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
@@ -442,8 +434,7 @@ def read_relayed(
     """Return each party's message of a kind, from relayed frames.
 
     Raises:
-        PeerError: the list is untimely, or a frame is forged, of another draw, or not the only one of a
-            party.
+        PeerError: the list is untimely, or a frame is forged, of another draw, or a party's second one.
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")

@@ -17,9 +17,9 @@ VOID_BY_RESTART: Final = "the server was started again, and the round is void"
 
 
 def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Send[messages.AnyMessage], ...]:
-    """Return the join messages: the party's versions, if known, and its progress.
+    """Return the join messages: the party's versions, if known, then its progress.
 
-    Versions come first: the server compares them when the last party joins.
+    The server compares versions when the last party joins.
     """
     past = None if isinstance(phase, phases.Ended) else phase.past
     message = messages.JoinRun(
@@ -35,7 +35,7 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
 
 
 def is_from_idle_server(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
-    """Return True if the message comes from a server in epoch 0, which leads nothing, and must be ignored.
+    """Return True if the message must be ignored: its server is in epoch 0, and leads nothing.
 
     Such a server may call the roll, and end or pause the run of a party that follows none.
 
@@ -56,10 +56,7 @@ def is_from_idle_server(phase: phases.PartyPhase, event: kernel.Received[message
 
 
 def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Follow the server of a later epoch, durably; leave the work of an earlier one.
-
-    The last attestation is sent again: the earlier server may not have stored it.
-    """
+    """Follow the server of a later epoch, durably; leave the work of an earlier one."""
     if (
         isinstance(phase, phases.Ended)
         or not session

@@ -1,8 +1,7 @@
-"""Judgement of evidence from roster and scenario alone (ADR 0044, Evidence).
+"""Judgement of evidence from roster and scenario alone, after the run (ADR 0044, Evidence).
 
 A value that is neither signed nor the preimage of a signed digest proves nothing. The server signs a claim
 together with its proof's contents, so any failure of these is its fault, whichever process holds them.
-``securefl verify`` judges after the run; no machine does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +32,12 @@ class FaultFound(NamedTuple):
 
 
 def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> FaultFound:
-    """Return the process that a charge convicts.
+    """Return the process that a charge convicts, with its fault.
 
     ``first``, the first link of the chain of models, is needed only if another first model is announced.
 
     Raises:
-        ConvictsNobodyError: the charge is unsigned, is of another run or scenario, or shows no fault.
+        NoFaultError: the charge is unsigned, is of another run or scenario, or shows no fault.
     """
     try:
         match charge:
@@ -83,11 +82,7 @@ def fixed_round(
 def certified_round(
     plan: RunPlan, signed: charges.SignedClaim, record: charges.RoundPreimage
 ) -> chain.CertifiedRound:
-    """Return the round of a claim's statement.
-
-    Raises:
-        ConvictsNobodyError: the statement is not the digest of the record.
-    """
+    """Return the round of a claim's statement; raise NoFaultError if the record is not its preimage."""
     round_, hellos = signed.claim.round, {PartyId(name): hello for name, hello in record.hellos}
     nonces = {PartyId(name): nonce for name, nonce in record.nonces}
     survivors = frozenset(PartyId(name) for name in record.survivors)

@@ -1,7 +1,7 @@
 """Chain of models: a root per round over the results of its sums, step and model (ADR 0044).
 
-Server and parties compute it alike. The server proposes a link by a claim. It is confirmed once enough
-members of each cluster attest their sum, and enough of a committee the step.
+The server proposes a link by a claim. It is confirmed once enough members of each cluster attest their sum,
+and enough of a committee the step.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,11 +34,10 @@ class CertifiedRound:
 
     round: int
     statement: bytes
-    """Statement that the certificate signs."""
     drawn: Draw
     survivors: frozenset[PartyId]
     commitments: Mapping[ClusterKey, bytes]
-    """Commitment to each sum that may be opened, by reclustering and cluster."""
+    """Commitment to each sum that may be opened."""
 
     def alive(self, key: ClusterKey) -> tuple[PartyId, ...]:
         """Return the survivors of one cluster."""
@@ -60,7 +59,7 @@ class Attested:
 
     link: ChainLink
     frames: tuple[bytes, ...] = field(default=(), repr=False)
-    """Signed :class:`securefl.protocol.messages.verification.Attest` frames; empty for the first model."""
+    """Signed ``Attest`` frames; empty for the first model."""
 
 
 def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
@@ -90,11 +89,7 @@ def sent_state(moments: F64, values: StartValues) -> bytes:
 
 
 def read_state(plan: RunPlan, sent: bytes) -> tuple[F64, StartValues]:
-    """Return moments and values from :func:`sent_state`.
-
-    Raises:
-        PeerError: the state has another length.
-    """
+    """Return moments and values from :func:`sent_state`; raise PeerError for another length."""
     kept, size = plan.optimiser.moments, plan.optimiser.moments * plan.total_parameters
     if len(sent) != 8 * (size + len(plan.first_values)):
         raise PeerError(SERVER, "sends a proof that starts from a state of another size")

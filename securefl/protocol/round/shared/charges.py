@@ -1,7 +1,7 @@
 """Charges: stored evidence of a fault, for ``securefl verify`` (ADR 0044, Evidence).
 
-Signed values and preimages of signed digests, so that any reader can judge. The machine that rejects a
-message makes the charge without judging it, and never sends it.
+They hold signed values and preimages of signed digests, so that any reader can judge. The machine that
+rejects a message makes the charge without judging it, and never sends it.
 """
 
 from typing import TypeAlias
@@ -23,8 +23,7 @@ class SignedClaim(ChargePart, frozen=True, kw_only=True):
 
     claim: messages.RoundClaim
     place: tuple[int, int, int, int]
-    """Round, reclustering, cluster, attempt: of the proven sum or step, or the announced draw. Only in proofs
-    is the round that of the claim."""
+    """Place of the proven sum or step, or of the announced draw. Only in proofs is its round the claim's."""
     contents: bytes
     """Digest of the proof, or of announced model and attestations."""
     signature: bytes
@@ -37,9 +36,7 @@ class RoundPreimage(ChargePart, frozen=True, kw_only=True):
     model: bytes
     """Digest of the round's models."""
     hellos: tuple[tuple[messages.Name, messages.Hello | messages.StatingHello], ...]
-    """All announced hellos."""
     nonces: tuple[tuple[messages.Name, bytes], ...]
-    """Nonces that the hellos commit to."""
     survivors: tuple[messages.Name, ...]
     commitments: tuple[bytes, ...]
 
@@ -50,7 +47,6 @@ class Announced(ChargePart, frozen=True, kw_only=True):
     model: bytes
     """Digest of the sent models."""
     attests: tuple[bytes, ...]
-    """Frames of the attestations."""
 
 
 class ShownOpening(ChargePart, frozen=True, kw_only=True):
@@ -88,11 +84,10 @@ class FalseClaim(ChargePart, frozen=True, kw_only=True):
     earlier: tuple[SignedClaim, ...]
     """Claims that the party accepted before."""
     endorsements: tuple[bytes, ...]
-    """Certificate of the last round that the party can verify: frames."""
+    """Certificate of the last round that the party can verify."""
     record: RoundPreimage | None
-    """Preimage of the statement of that round, or None."""
+    """Preimage of that round's statement."""
     contents: Contents
-    """Contents signed with the claim."""
 
 
 class TwoWords(ChargePart, frozen=True, kw_only=True):
@@ -103,7 +98,6 @@ class TwoWords(ChargePart, frozen=True, kw_only=True):
 
 
 Charge: TypeAlias = FalseClaim | TwoWords | secure_sum.DealtSecrets
-"""The closed set of charges."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -116,11 +110,7 @@ def encode_evidence(charge: Charge) -> bytes:
 
 
 def parse_evidence(raw: bytes) -> Charge:
-    """Return the charge in a file.
-
-    Raises:
-        ValueError: the file has no charge, or not in canonical encoding.
-    """
+    """Return the charge in a file; raise ValueError without one in canonical encoding."""
     try:
         charge = _decoder.decode(raw)
     except RecursionError as error:

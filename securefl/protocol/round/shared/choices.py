@@ -1,8 +1,8 @@
 """Open choices of task groups: their rounds and answers (docs/adr/0041).
 
 An open choice is a release: the server makes the models, and asks which fits best. With
-``groups.choice_epsilon`` a party answers by randomised response, in a few rounds that the scenario fixes, and
-keeps the answer between them. Their epsilons add up.
+``groups.choice_epsilon`` a party answers by randomised response in a few fixed rounds, and keeps the answer
+between them. Their epsilons add up.
 """
 
 from collections.abc import Iterator

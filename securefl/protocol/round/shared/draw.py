@@ -60,7 +60,6 @@ def shortage(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes = b""
 
 
 def _shortage_for_clusters(plan: RunPlan, present: Collection[PartyId], atom_seed: bytes) -> str | None:
-    """Return what the present parties lack for clusters."""
     if plan.scenario.clustering.atoms > 1:
         formed = is_founded(atom_seed)
         counted = (
@@ -100,20 +99,11 @@ def draw_round(
     atom_seed: bytes = b"",
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
-    """Return clusters and weights of the round.
+    """Return clusters and weights of the round, with no participants if too few atoms are whole.
 
-    Fixed clusters ignore the nonces; other draws from the seed do not. No party takes part if too few atoms
-    are whole.
-
-    Args:
-        plan: plan of the run.
-        round_: number of the round.
-        draw: number of void draws before this one.
-        model: digest of the round's model.
-        nonces: nonces of all parties present.
-        samples: their declared sample counts.
-        atom_seed: seed of the run's atoms; the statement of kept ones if this draw forms them.
-        groups: their task groups, if open.
+    ``draw`` is the number of void draws before; ``nonces`` are of all parties present. Fixed clusters ignore
+    them; other draws from the seed do not. ``atom_seed`` is the statement of kept atoms if this draw forms
+    them.
 
     Raises:
         PeerError: a sample count is outside its limits.
@@ -137,11 +127,7 @@ def with_weights(
     atom_seed: bytes = b"",
     groups: Mapping[PartyId, int] = NO_GROUPS,
 ) -> Draw:
-    """Return the draw of known clusters, with all weights; arguments as for :func:`draw_round`.
-
-    Raises:
-        PeerError: a sample count is outside its limits.
-    """
+    """Return the draw of known clusters, with all weights, as :func:`draw_round`."""
     weighting, drawn = plan.scenario.weighting, assignment.participants
     resting = tuple(sorted(samples.keys() - set(drawn)))
     if not drawn:
@@ -159,8 +145,7 @@ def clusters_of(
 ) -> Assignment:
     """Return the clusters that follow from a round's certified seed, 32 bytes, for draws and audits.
 
-    ``present`` are the parties with a hello, ``groups`` their open task groups. ``atom_seed`` is empty
-    without atoms.
+    ``present`` are the parties with a hello. ``atom_seed`` is empty without atoms.
     """
     clustering = plan.scenario.clustering
     if tells_groups(plan.scenario.groups):

@@ -30,9 +30,9 @@ def model_of(plan: RunPlan, params: F32, group: int) -> F32:
 
 
 def random_group(own: entropy.Entropy, round_: int, groups: int) -> int:
-    """Return a random group for a party without a finite loss, which sends zeros there.
+    """Return a random group for a party without a finite loss.
 
-    It takes part all the same, so that this is not observable.
+    It takes part all the same, with zeros, so that this is not observable.
     """
     return int.from_bytes(group_entropy(own, round_).draw(8), "big") % groups
 
@@ -42,8 +42,7 @@ def draw_inside_groups(
 ) -> clustering.Assignment:
     """Draw clusters inside each group in ascending order; groups too small for one wait.
 
-    Each group's clusters follow from a digest of ``seed``. No party takes part if all clusters together are
-    too few parties for a round.
+    No party takes part if all clusters together are too few parties for a round.
     """
     clusters: list[tuple[PartyId, ...]] = []
     tasks: list[int] = []

@@ -3,7 +3,6 @@
 from typing import Final
 
 LATE: Final = "late: "
-"""Prefix of these reasons."""
 BEFORE_RESTART: Final = LATE + "meant for the server before it was started again"
 
 

@@ -33,8 +33,10 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     """Return a party's limits for sums on a repeated model; None if it only reports.
 
     None with privacy noise, which is fresh each round: epsilon accounts for any combination of sums, and
-    limits would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates
-    are zeros: kept atoms bound the leakage of metrics in any number of rounds.
+    limits
+    would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates are
+    zeros:
+    kept atoms bound the leakage of metrics.
     """
     me = PartyId("own")
     return (
@@ -46,14 +48,12 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerQuestion:
-    """Question to the ledger: sums that may be opened, from public signed data."""
+    """Question to the ledger, from public signed data: which sums may be opened?"""
 
     round: int
     assignment: Assignment
     survivors: frozenset[PartyId]
-    """Frozen survivor set."""
     limits: Mapping[PartyId, messages.Limits]
-    """Published limits of each party's hello."""
     new_work: bool
     """True if each reclustering sums its own update."""
 
@@ -132,8 +132,9 @@ def first_crossing(decided: leakage.Admission) -> str:
 def try_draws(scenario: Scenario) -> tuple[int, ...]:
     """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
-    The draws are the same in all processes, unrelated to a run's. None are tried without a choice: one
-    reclustering, new work for each, atoms, or leakage that is only reported.
+    The draws are the same in all processes, unrelated to a run's. None are tried with one reclustering, new
+    work
+    for each, atoms, or leakage that is only reported.
 
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.

@@ -88,10 +88,7 @@ def with_allowed_metrics(
 
 
 def simulated_atoms(plan: RunPlan) -> tuple[clustering.Atom, ...]:
-    """Return the atoms of simulated parties, equal in all runs of one roster.
-
-    Their keys end with the run, so no account stores an atom.
-    """
+    """Return the atoms of simulated parties, equal in all runs of one roster: no account stores them."""
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:
         return ()

@@ -10,9 +10,9 @@ from securefl.protocol import kernel
 from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
-"""Seconds within which all processes notice that a broker is back: they retry every 5 at least.
-
-The clock stands still for this time after a reconnection, or slower processes would be late.
+"""Seconds for which the clock stands still after a reconnection: all processes retry every 5 at least, and
+slower
+ones would be late.
 """
 
 
@@ -45,8 +45,9 @@ class OnlineClock:
     def start(self, now: float) -> OnlineClock:
         """Return the clock of a server that has reconnected.
 
-        It stands still only if :data:`OTHERS_RETURN` seconds, running or offline, have passed since it last
-        did: a peer that breaks connections often must not stop it for good.
+        It stands still only :data:`OTHERS_RETURN` seconds, running or offline, after it last did: a peer that
+        breaks
+        connections often must not stop it for good.
         """
         if self.since is None:
             return self

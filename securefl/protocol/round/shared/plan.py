@@ -29,7 +29,7 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> byte
 class RunPlan:
     """A checked scenario, its roster, and the length of the model's parameter vector.
 
-    No slots, so that constant digests are cached (``cached_property``).
+    It has no slots, so that constant digests are cached (``cached_property``).
     """
 
     run: RunId
@@ -39,7 +39,7 @@ class RunPlan:
     length: int
     """d: trained parameters of one model. Others are not sent, noised or weighed."""
     frozen: bytes = b""
-    """Digest of frozen parameters (:func:`securefl.training.models.frozen_digest`); empty without any."""
+    """Digest of frozen parameters; empty without any."""
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE
     """Coordinates of one model that the server averages, with any optimiser."""
 
@@ -52,7 +52,6 @@ class RunPlan:
 
     @cached_property
     def _config_digest(self) -> bytes:
-        """Digest of :meth:`config_digest`, used in several messages per round."""
         scenario, roster = scenario_digest(self.scenario), self.roster.digest()
         frozen = (self.frozen,) if self.frozen else ()
         own = ("own rules", self.limits.own_rules) if self.limits.own_rules else ()
@@ -152,7 +151,7 @@ class RunPlan:
 
     @property
     def min_participants(self) -> int:
-        """Hellos that a round needs (:func:`securefl.methods.clustering.presence.fewest_present`)."""
+        """Hellos that a round needs."""
         return clustering.fewest_present(self.scenario)
 
     @property
@@ -163,8 +162,7 @@ class RunPlan:
     def participants_of(self, present: int) -> int:
         """Return how many of the present parties take part in a round, or 0.
 
-        A surplus that would make clusters exceed ``limits.max_cluster_size`` sits out
-        (:func:`securefl.methods.clustering.presence.wanted_of`).
+        A surplus that would make clusters exceed ``limits.max_cluster_size`` sits out.
         """
         return clustering.wanted_of(self.scenario, present)
 
@@ -190,9 +188,8 @@ class RunPlan:
         )
 
     def removable_noise(self, words: int) -> secure_sum.Removable | None:
-        """Return the noise that released shares remove from a sum of ``words`` words, or None.
-
-        The noise of metrics stays.
+        """Return the noise that released shares remove from a sum of ``words``, or None; that of metrics
+        stays.
         """
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):

@@ -7,7 +7,7 @@ from securefl.protocol import kernel, messages
 from securefl.protocol.round.shared import reports
 
 FIRST: Final = messages.Here(connection=1, kept=False)
-"""Message at a machine's start, on its first connection."""
+"""Message at a machine's start."""
 
 
 def lost_effects() -> reports.Effects:
@@ -25,10 +25,7 @@ def back_effects(event: kernel.Online, to: PartyId) -> reports.Effects:
 
 
 def on_connection(event: kernel.Offline | kernel.Online, wake: float) -> reports.Effects:
-    """Handle a change of connection of a process that only waits for the server.
-
-    It has an alarm, at ``wake``, only online.
-    """
+    """Handle a change of connection of a process that only waits for the server, with alarms only online."""
     if isinstance(event, kernel.Offline):
         return (*lost_effects(), kernel.WakeAt(None))
     return (*back_effects(event, SERVER), kernel.WakeAt(wake))

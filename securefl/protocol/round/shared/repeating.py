@@ -36,11 +36,7 @@ def check_all_sums(certified: chain.CertifiedRound, claim: messages.RoundClaim) 
 
 
 def check_claim(certified: chain.CertifiedRound, last: chain.ChainLink, claim: messages.RoundClaim) -> None:
-    """Check that a claim covers the certified round, and follows the last link.
-
-    Raises:
-        PeerError: it does not.
-    """
+    """Raise PeerError unless a claim covers the certified round, and follows the last link."""
     if (claim.round, claim.statement) != (certified.round, certified.statement):
         raise PeerError(SERVER, f"claims a result of another round than the certified {certified.round}")
     if claim.previous != last.root:
@@ -82,10 +78,9 @@ def repeat_step(
     params: F32,
     plain: bytes,
 ) -> None:
-    """Repeat the step of a round.
+    """Repeat the step of a round from its models ``params``, f32 ``(k d,)``, and the decrypted proof.
 
-    ``params`` are the round's models, f32 ``(k d,)``; ``state`` is the digest of the other input, from the
-    link before. ``plain`` is the decrypted proof.
+    ``state`` is the digest of the other input, from the link before.
 
     Raises:
         PeerError: the step has another start, other sums or another result than claimed.
@@ -122,9 +117,10 @@ def is_rounding(
     """Return True if a claimed result may be ``after`` with other rounding.
 
     Its proven ``model`` (little-endian float32) differs in the last bits only. If it is equal, the moments
-    differ, where double precision shows a rounding. Moments are not proven: a lie about them alone makes the
-    round void, and convicts no party. Other ``values`` are not rounding. ``before`` is the model before the
-    step; models are f32 ``(k d,)``.
+    differ,
+    where double precision shows a rounding. Moments are not proven: a lie about them alone makes the round
+    void,
+    and convicts no party. ``before`` is the model before the step; models are f32 ``(k d,)``.
     """
     if len(model) != 4 * len(after):
         return False

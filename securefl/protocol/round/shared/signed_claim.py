@@ -1,7 +1,8 @@
 """Signatures of claims, independent of frames (ADR 0044, Evidence).
 
-A proof contains a cluster's vectors and takes many frames. This signature covers digests: a few hundred bytes
-show the claim and its proof to a third party later.
+A proof takes many frames. This signature covers digests: a few hundred bytes show the claim and its proof to
+a
+third party later.
 """
 
 from collections.abc import Sequence
@@ -18,21 +19,16 @@ DOMAIN = b"securefl/1/claim\x00"
 def sign_claim(
     identity: crypto.Identity, run: RunId, claim: messages.RoundClaim, place: kernel.Place, contents: bytes
 ) -> SignedClaim:
-    """Return the signed claim.
+    """Return the claim signed at ``place``: of the proven sum, of the step's round, or of the announced draw.
 
-    ``place`` is that of the proven sum, of the round for its step, or of the announced draw. The digest
-    ``contents`` (32 bytes) covers the proof, or the announcement.
+    The digest ``contents`` (32 bytes) covers the proof, or the announcement.
     """
     signature = identity.sign(DOMAIN + _claim_digest(run, claim, place, contents))
     return SignedClaim(claim=claim, place=place, contents=contents, signature=signature)
 
 
 def check_signed(signed: SignedClaim, roster: crypto.Roster, run: RunId) -> None:
-    """Check that the server signed a claim.
-
-    Raises:
-        PeerError: it did not, which proves nothing against any party.
-    """
+    """Raise PeerError, which proves nothing against any party, unless the server signed a claim."""
     message = DOMAIN + _claim_digest(run, signed.claim, kernel.Place(*signed.place), signed.contents)
     if not roster.server.verify(message, signed.signature):
         raise PeerError(SERVER, "sends a result without a valid signature")

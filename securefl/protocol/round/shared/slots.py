@@ -1,9 +1,10 @@
 """Counts and slots of hidden groups, and the slots that may be opened (docs/adr/0026).
 
-A count is a set of seats: a member takes a random one of a slot's many seats, and checks that it is among the
-opened ones. All counts add up to the members present, so an attacker that raises one must lower others, whose
-taken seats it does not know. Either a seat becomes negative and the cluster closes, or a member finds its
-seat empty and releases nothing.
+A member takes a random one of a slot's many seats, and checks that it is among the opened ones. All counts
+add
+up to the members present, so an attacker that raises one must lower others, whose taken seats it does not
+know. Either a seat becomes negative and the cluster closes, or a member finds its seat empty and releases
+nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,10 +47,7 @@ def counts_in(ring: Ring) -> tuple[int, ...]:
 
 
 def seats_in(ring: Ring, survivors: int) -> tuple[int, ...]:
-    """Return the taken seats of an opened sum, ascending, with multiplicity.
-
-    Empty if impossible for ``survivors`` members.
-    """
+    """Return the taken seats of an opened sum, ascending, with multiplicity; empty if impossible."""
     taken = encoding.from_ring(ring)
     if taken.min() < 0 or taken.max() > survivors or taken.sum() != survivors:
         return ()

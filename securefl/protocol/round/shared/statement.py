@@ -21,11 +21,7 @@ def sent_model(params: F32) -> bytes:
 
 
 def read_model(plan: RunPlan, sent: bytes) -> F32:
-    """Return received models, f32 ``(k d,)``.
-
-    Raises:
-        PeerError: they have another length.
-    """
+    """Return received models, f32 ``(k d,)``; raise PeerError if they have another length."""
     if len(sent) != 4 * plan.total_parameters:
         raise PeerError(SERVER, f"sends a model of {len(sent)} bytes, expected {4 * plan.total_parameters}")
     return np.frombuffer(sent, dtype="<f4").astype(np.float32)
@@ -58,9 +54,11 @@ def mask_binding(assignment: clustering.Assignment, announced: bytes, model: byt
     """Return the digest that binds every mask key of a round.
 
     If a server shows one party another model, assignment, configuration or set of hellos, masks do not
-    cancel: the sum is noise (Pasquini et al., arXiv 2111.07380). Hellos are included because weights follow
-    from their counts. A colluder could declare a huge count to all parties but one: the others' updates would
-    be rounded to zero, and the sum would be that party's update.
+    cancel:
+    the sum is noise (Pasquini et al., arXiv 2111.07380). Hellos are included because a colluder could declare
+    a
+    huge count to all parties but one: the others' updates would be rounded to zero, and the sum would be that
+    party's update.
     """
     return crypto.digest("mask binding", assignment.digest(), announced, model, config)
 

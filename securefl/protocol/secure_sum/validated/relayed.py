@@ -77,8 +77,10 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.
 def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the members accepted by all others, and this member's relayed verdict; raise as
-    :func:`read_all`.
+    """Return the members accepted by all others, and this member's relayed verdict.
+
+    Raises:
+        PeerError: as :func:`read_all`.
     """
     said = read_all(setup, listed, frames, messages.Verdict, roster)
     verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in said.items()}

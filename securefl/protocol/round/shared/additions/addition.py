@@ -21,6 +21,7 @@ NO_VALUES: StartValues = MappingProxyType({})
 
 
 class AnnouncedValue(NamedTuple):
+    """A value that the server announces."""
 
     first: float
     """Value of the first round."""

@@ -13,7 +13,7 @@ from securefl.protocol.round.shared.reports.picture import AnyPicture
 class AnyReport:
     """Fact that a machine reports from its messages, without secrets.
 
-    Transcripts record the fields of a subclass under its name. All hooks are optional.
+    Transcripts record the fields of a subclass under its name.
     """
 
     def line(self) -> str | None:
@@ -37,6 +37,4 @@ class AnyReport:
 
 
 RunEffect: TypeAlias = kernel.Effect[messages.AnyMessage, AnyReport]
-"""Effect of a run's machine, for its shell."""
 Effects: TypeAlias = tuple[RunEffect, ...]
-"""Effects of one step, in order."""

@@ -26,7 +26,7 @@ class RoundStarted(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class StepReached(AnyReport):
-    """Server: the round entered this step (``step`` is a key of the deadlines section)."""
+    """Server: the round entered this step, a key of the deadlines section."""
 
     round: int
     step: str
@@ -90,7 +90,7 @@ class ClustersDrawn(AnyReport):
     assignment_digest: bytes
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...] = ()
-    """Parties present but not drawn; they sit this round out."""
+    """Parties present but not drawn."""
     seed: bytes = b""
     """Certified seed of the clusters; public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
@@ -100,7 +100,7 @@ class ClustersDrawn(AnyReport):
     tasks: tuple[int, ...] = ()
     """Task group of each cluster, if groups are open."""
     groups: tuple[tuple[PartyId, int], ...] = ()
-    """Open group of each party present, drawn or not; empty if groups are hidden."""
+    """Open group of each party present, drawn or not."""
     cap: int | None = None
     """U: declared count of weight 1; None if all weigh the same."""
 

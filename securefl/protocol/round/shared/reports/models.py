@@ -65,10 +65,7 @@ class ModelStepped(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class StepRestored(AnyReport):
-    """Server: it tests the model of an earlier server's step.
-
-    ``update_norm`` is that of the aggregated update, None without one.
-    """
+    """Server: it tests the model of an earlier server's step; ``update_norm`` as in :class:`ModelStepped`."""
 
     round: int
     update_norm: float | None
@@ -140,14 +137,13 @@ class RoundDone(AnyReport):
         heard: int | None = None,
         unchanged: bool = False,
     ) -> str:
-        """Return one line on the round.
+        """Return one line on the round, which took ``spent`` seconds.
 
-        Args:
-            spent: duration in seconds.
-            by: name of the filters of opened sums, besides the checks.
-            heard: parties in opened sums. None, if unknown, counts all survivors: too many if a sum is lost
-                or groups are hidden.
-            unchanged: True if the step left the model as it was.
+        ``by`` names the filters of opened sums, besides the checks. ``heard`` is the number of parties in
+        opened sums;
+        None counts all survivors: too many if a sum is lost or groups are hidden. ``unchanged`` is True if
+        the step
+        left the model as it was.
         """
         survivors = len(self.survivors) if heard is None else heard
         planned = len(self.opened) + len(self.lost)

@@ -36,7 +36,7 @@ class RoundNotes:
     tally: Counter[str] = field(default_factory=Counter)
     """Numbers that reports add to the round's row, by column."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Time in each step."""
+    """By step."""
     sums: list[SumSeen] = field(default_factory=list)
     members: Mapping[ClusterKey, tuple[PartyId, ...]] = field(default_factory=dict)
     declared: Mapping[PartyId, int] = field(default_factory=dict)

@@ -52,10 +52,7 @@ class LoopStoodStill(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SharesReleased(AnyReport):
-    """Party: it released its shares for these instances, once.
-
-    The other fields name, per instance, the members whose shares were released, never the shares.
-    """
+    """Party: it released its shares for these instances, once; the fields name members, never shares."""
 
     round: int
     instances: tuple[ClusterKey, ...]

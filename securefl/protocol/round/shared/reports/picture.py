@@ -8,25 +8,24 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.notes import ClusterKey
 
 DONE: Final = "done"
-"""Step of a round that has ended."""
 
 PartyState = Literal["waiting", "counted", "dropped", "rejected", "lost"]
 """State of a party in the round: no news; survivor; not a survivor; in a cluster that the rule left out; in a
-lost sum."""
+lost sum.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPicture:
-    """Immutable state of a run, redrawn after each report."""
+    """Immutable state of a run, redrawn after each report. Times are seconds on the server's clock."""
 
     now: float = 0.0
-    """Seconds on the server's clock."""
     began: float | None = None
-    """Start of the first round since a resume, in server seconds."""
+    """Start of the first round since a resume."""
     since: float = 0.0
-    """Start of the round, in server seconds."""
+    """Start of the round."""
     ended: float = 0.0
-    """End of the latest round, in server seconds."""
+    """End of the latest round."""
     done: int = 0
     """Number of ended rounds."""
     round: int = 0

@@ -70,7 +70,6 @@ class ConnectionBack(AnyReport):
     """Server and party: the broker is back."""
 
     connection: int
-    """Number of the connection."""
     kept: bool
     """True if the broker kept messages in the meantime."""
 

@@ -112,7 +112,7 @@ class SumsWithheld(AnyReport):
     crossed: tuple[tuple[PartyId, ...], ...]
     """Parties whose limits each would cross together with the opened ones."""
     reason: str
-    """Reason of the first crossing, for people."""
+    """Reason of the first crossing."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -135,7 +135,7 @@ class SlotsCounted(AnyReport):
     round: int
     cluster: int
     counts: tuple[int, ...]
-    """Opened counts; a lying member can make them any numbers."""
+    """A lying member can make them any numbers."""
     slots: tuple[int, ...]
     """Groups whose sums may be opened; none if the counts are impossible."""
     seats: tuple[int, ...] = ()

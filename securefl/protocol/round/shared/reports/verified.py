@@ -13,7 +13,7 @@ class Repeated(AnyReport):
     round: int
     reclustering: int
     cluster: int
-    """-1 both for the step."""
+    """Both -1 for the step."""
     root: bytes
 
 
