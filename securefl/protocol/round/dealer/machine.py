@@ -31,7 +31,6 @@ class Dealing:
     dealt: frozenset[kernel.Place] = frozenset()
     """Attempts dealt for; each is served once."""
     paused: bool = False
-    """True if the server last announced a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,7 @@ class DealerMachine:
     """Dealer of one run."""
 
     def __init__(self, run: RunId, scenario: Scenario, roster: crypto.Roster, entropy: Entropy) -> None:
-        """Reject a run whose sums need no dealer.
-
-        Raises:
-            ConfigError: the sums have no dealer.
-        """
+        """Prepare to deal; ConfigError if the sums need no dealer."""
         self._sums = sums_with_dealer(scenario)
         self._run = run
         self._roster = roster
@@ -69,7 +64,7 @@ class DealerMachine:
     def step(
         self, phase: DealerPhase, event: kernel.Event[AnyMessage]
     ) -> tuple[DealerPhase, reports.Effects]:
-        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event."""
         if isinstance(phase, Ended):
             return phase, ()
         match event:
@@ -134,11 +129,7 @@ class DealerMachine:
 
 
 def sums_with_dealer(scenario: Scenario) -> secure_sum.SecureSum:
-    """Return the secure sum that the dealer deals for.
-
-    Raises:
-        ConfigError: the sum needs no dealer.
-    """
+    """Return the secure sum that the dealer deals for; ConfigError if it needs none."""
     sums = secure_sum.sums_of(scenario)
     if sums.dealer is None:
         raise ConfigError("secure_sum.validate", "is not set: this run needs no dealer", "do not start one")

@@ -20,14 +20,14 @@ from securefl.scenario import Scenario
 PAUSE_SECONDS = 86_400.0
 """Seconds that a party waits for a server that announced its restart."""
 INPUT_NOT_COUNTED = "the server went on without what it sent: it came too late, or was lost on its way"
-"""Reason why a party that trained was not asked to release shares."""
 
 
 def patience(scenario: Scenario) -> float:
-    """Return the seconds of server silence after which a party leaves.
+    """Return the seconds of server silence after which a party leaves: twice an honest server's longest.
 
-    Twice an honest server's longest silence: all parties join, draws repeat, another instance takes all
-    attempts, the rule consults the server's data, parties are too few. Large vectors extend it.
+    That is: all parties join, draws repeat, an instance takes all attempts, the rule consults the server's
+    data,
+    parties are too few. Large vectors extend it.
     """
     d = scenario.deadlines
     draws = (draw.MAX_REDRAWS + 1) * (d.hello + d.reveal)
@@ -73,7 +73,7 @@ class PartyMachine:
     def step(
         self, phase: phases.PartyPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event."""
         after, effects = self._handle_event(phase, event)
         self._close_obsolete(phase, after)
         return after, effects
@@ -119,7 +119,6 @@ class PartyMachine:
     def _handle_local_result(
         self, phase: phases.PartyPhase, event: kernel.Trained | kernel.Chosen
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Handle the result of local work, if still needed."""
         if isinstance(event, kernel.Trained) and isinstance(phase, phases.Working):
             after, effects = sums.on_trained(self._ctx, phase, event)
             if isinstance(after, phases.Working):
@@ -204,7 +203,6 @@ class PartyMachine:
         place: kernel.Place,
         message: messages.ModelAnnounce | messages.BestModel,
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Accept the model of a round, or the best model of the run."""
         if isinstance(message, messages.BestModel):
             return phase, draw.on_best(self._ctx, phase, place, message)
         after = draw.on_model(self._ctx, phase, place, message)
@@ -215,7 +213,6 @@ class PartyMachine:
     def _handle_server_notice(
         self, phase: phases.PartyPhase, message: messages.Here | messages.RollCall | messages.Pause
     ) -> reports.Effects:
-        """Handle a message about the server itself."""
         match message:
             case messages.Here():
                 return ()
@@ -259,7 +256,6 @@ class PartyMachine:
 def _handle_proof(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: Proof
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Handle a proof, in any phase."""
     if isinstance(phase, phases.Ended):
         return phase, ()
     past, effects = on_proof(ctx, phase.past, place, message)
@@ -281,7 +277,6 @@ SumMessage = (
 def _handle_draw_message(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: DrawMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Handle a message of the draw of clusters."""
     match message, phase:
         case messages.Invite(), phases.Choosing() | phases.HelloSent() if draw.is_repeated_invitation(
             ctx, phase, place, message
@@ -309,7 +304,6 @@ def _handle_draw_message(
 def _handle_sum_message(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: SumMessage
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Handle a message of the secure sums, from key lists to proofs."""
     if isinstance(message, Proof):
         return _handle_proof(ctx, phase, place, message)
     if isinstance(message, messages.SumToMember | messages.Retry):

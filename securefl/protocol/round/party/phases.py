@@ -29,7 +29,12 @@ from securefl.protocol.round.shared.reports import ClusterKey
 
 @dataclass(frozen=True, slots=True)
 class PartyContext:
-    """Constants of a party machine."""
+    """Constants of a party machine, with its state at the start (:class:`PartyHistory`).
+
+    Its journal has ``spent``, ``releases``, ``atom_seed``, ``choice``, ``root``, ``rooted`` and ``leader``;
+    its
+    account has ``given``, ``unresolved``, ``unreleased``, ``outcomes``, ``taken`` and ``kept``.
+    """
 
     plan: RunPlan
     me: PartyId
@@ -40,25 +45,17 @@ class PartyContext:
     spent: int = -1
     """Last round in the journal; the party sits it out if it is still open."""
     releases: int = 0
-    """Updates in the journal; each counts against the privacy budget."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms in the journal; empty for none."""
     allowed: int | None = None
     """Updates that the party's own budget allows in this run, or None."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Sums with released shares before the start, from its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
-    """Rounds whose opened sums are unknown, from its account."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Run and round of this server's rounds without a release, from its account."""
     outcomes: Outcomes = ()
-    """Outcomes of rounds with this server over all runs, from its account."""
     taken: tuple[int, ...] = ()
-    """Rounds of this run with unknown outcome, from its account."""
     kept: tuple[clustering.Atom, ...] = ()
-    """Known atoms of metrics, from its account; the party's own never changes."""
+    """Known atoms of metrics; the party's own never changes."""
     choice: choices.LastChoice = choices.NO_CHOICE
-    """Task group named before the start, from its journal."""
     identity: crypto.Identity | None = field(default=None, repr=False)
     """Opens messages sealed to this party, in verified rounds only."""
     first: chain.ChainLink | None = None
@@ -68,7 +65,6 @@ class PartyContext:
     rooted: int = -1
     """Round of that root; earlier links are rejected."""
     leader: bytes = b""
-    """Session of the followed server, from its journal."""
     prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
     """Secure sum with its members' software (CrypTen) loaded; None if they need none."""
 
@@ -93,7 +89,6 @@ class VerifiableRound:
     instances: Mapping[ClusterKey, secure_sum.Repeatable]
     """Sums of the party's own clusters."""
     record: charges.RoundPreimage | None = field(default=None, repr=False)
-    """Preimage of the certified statement, for evidence."""
     certificate: tuple[bytes, ...] = field(default=(), repr=False)
     """Frames of the endorsements."""
     attested: bytes = b""
@@ -101,9 +96,7 @@ class VerifiableRound:
     places: tuple[kernel.Place, ...] = ()
     """Places of its attestations: sums, and the step."""
     signed: charges.SignedClaim | None = None
-    """The same claim as signed by the server."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Announced values of the round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +129,8 @@ class PartyHistory:
     """Rounds that took the masked input and whose opened sums are unknown."""
     unreleased: tuple[tuple[str, int], ...] = ()
     """Run and round of this server's rounds that clustered the party without a release. A hello states those
-    before its own round, which are over."""
+    that are over.
+    """
     outcomes: Outcomes = ()
     """Outcomes of rounds with this server that still count, over all runs."""
     taken: tuple[int, ...] = ()
@@ -153,11 +147,12 @@ class PartyHistory:
     """Session of the followed server; empty before the first one leads."""
     named: tuple[int, int, str] | None = field(default=None, repr=False)
     """Round, task group and reason for no choice, as sent to a server that was replaced. Another group would
-    disclose that the party could not choose."""
+    disclose that the party could not choose.
+    """
     announced: charges.SignedClaim | None = None
     """Link of the last announcement, as signed by the server."""
     released: SentRelease | None = None
-    """Last shares sent; None with hidden groups, or before."""
+    """Last shares sent; None with hidden groups."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     """Announced values of the round."""
     paused: bool = False
@@ -240,7 +235,7 @@ class Working:
     samples: int | None
     """Most own samples to train on; None for all."""
     instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
-    """Instances by cluster; None if a retry left this party out, so that it is not counted."""
+    """By cluster; None if a retry left this party out, so that it is not counted."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """All clusters of the round as drawn, by digest of their updates' model."""
     counting: tuple[clustering.Atom, ...] | None = None
@@ -258,7 +253,7 @@ class Working:
     trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
     """Results before ``submit_at``, by local work; encoded, entered and sent together."""
     untrained: bool = False
-    """True if the first training has yet to start (``PartyContext.trains_last``)."""
+    """True if the first training has yet to start."""
     train_at: float | None = None
     """Latest start of training: the server does not announce lost instances."""
 
@@ -285,9 +280,9 @@ class Endorsed:
     survivors: frozenset[PartyId]
     question: LedgerQuestion
     admission: leakage.Admission
-    """Ledger's answer to ``question``: the sums that may be opened."""
+    """Ledger's answer to ``question``."""
     given: leakage.Given = field(repr=False)
-    """The same sums by model of their updates, about to enter the account."""
+    """Sums that may be opened by model of their updates, about to enter the account."""
     instances: Mapping[ClusterKey, secure_sum.InputSent]
     """Instances that may be opened."""
     seat: int = field(default=-1, repr=False)
@@ -303,7 +298,6 @@ class CountsReleased:
     survivors: frozenset[PartyId]
     question: LedgerQuestion
     seat: int = field(repr=False)
-    """Seat that the party took."""
     slots: Mapping[ClusterKey, secure_sum.InputSent]
     """Instances still closed."""
 

@@ -96,7 +96,6 @@ def _state_after_release(
     instances: Mapping[reports.ClusterKey, secure_sum.InputSent],
     survivors: frozenset[PartyId],
 ) -> phases.PartyHistory:
-    """Return the party's state after its release."""
     after = record_release(ctx, phase.past, phase.round)
     after = replace(after, given=join_releases(after.given, given))
     if certified is not None:
@@ -211,7 +210,8 @@ def _reason_from_repeats(
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
     Only the party's own account counts. Accounts differ, so it sits out and the certificate stays. Honest
-    servers repeat a model after a round without an update, so no peer is blamed.
+    servers
+    repeat a model after a round without an update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -271,8 +271,10 @@ def _check_receipts(
     """Check that all survivors of our instances masked under our lists; return their receipts by instance.
 
     Otherwise a server could make one member share masks with colluders only, and have others release its
-    self-mask seed. Survivors are those of the cluster as assigned. One that a retry left out would be missing
-    from this sum only: the difference of two reclusterings' totals would be its update.
+    self-mask
+    seed. Survivors are those of the assigned cluster: one that a retry left out would be missing from this
+    sum
+    only, and the difference of two reclusterings' totals would be its update.
     """
     stated = _read_receipts(ctx, instances, message, admission)
     for key, instance in instances.items():
@@ -306,7 +308,7 @@ def _check_commitments(
 ) -> dict[reports.ClusterKey, bytes] | None:
     """Return the commitments that fix each sum before anything opens; None if sums are not verified.
 
-    No member can change a sum from here on. Those of our own instances must match our receipts.
+    Those of our own instances must match our receipts.
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return None

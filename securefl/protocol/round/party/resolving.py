@@ -120,7 +120,7 @@ def apply_statements(
 def count_missing(
     ctx: phases.PartyContext, past: phases.PartyHistory, known: ChainLink | None, link: ChainLink
 ) -> tuple[phases.PartyHistory, Effects]:
-    """Determine which rounds with this party's input are missing from the chain; enter them.
+    """Enter the rounds with this party's input that are missing from the chain.
 
     ``known`` is the last link seen confirmed before (None if unknown), ``link`` the last one now.
     """

@@ -53,7 +53,7 @@ def on_trained(
     """Encode the update, submit it to every ready sum, and start the next training.
 
     If a training fails, zeros with the usual noise are sent: the server chooses the model, so silence would
-    disclose something about the data. Only public facts skip a round.
+    disclose something about the data.
     """
     work = event.work
     if event.round != phase.round:
@@ -148,7 +148,8 @@ def on_submit(
     """Send all masked inputs at the time common to all parties (``Scenario.submit_seconds``).
 
     Zeros replace unfinished works, because training time depends on the data. Every work is encoded and
-    recorded now, for equal delay.
+    recorded
+    now, for equal delay.
     """
     current, effects = (
         replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),

@@ -26,11 +26,10 @@ class UpdateId:
     work: int
     """Index of the local work; 0 unless the scenario has ``new_work``."""
     before: F32 = field(repr=False)
-    """Global parameters of the round, shape (d,)."""
+    """Global parameters of the round, (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
-    """Assignment: ``clusters[r][j]`` are the members of cluster j in reclustering r."""
+    """``clusters[r][j]``: members of cluster j in reclustering r."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Announced values of the round."""
 
 
 def _update_unchanged(update: F64, _occasion: UpdateId) -> F64:
@@ -69,7 +68,6 @@ def _metrics_unchanged(said: F64, _occasion: UpdateId) -> F64:
 
 
 Encode = Callable[[RunPlan, F64, Entropy, UpdateId], encoding.Encoded]
-"""Rounding of an update to integers: the seam ``encode``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class Seams:
     """Points of a party's contribution at which a behaviour may deviate."""
 
     update: Callable[[F64, UpdateId], F64] = _update_unchanged
-    """f64 update before the clip, shape (d,)."""
+    """f64 update before the clip, (d,)."""
     clip: Callable[[F64, float | None, UpdateId], F64] = _clip
     """Clip: update and the scenario's L2 bound, None for no bound."""
     encode: Encode = _round_to_grid
@@ -85,8 +83,8 @@ class Seams:
     noise: Callable[[I64, UpdateId], I64] = _noise_unchanged
     """Privacy noise about to be added, i64 steps; not called without noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """Number of leading components of removable noise to leave out, given those never removed, and the
-    round."""
+    """Number of leading components of removable noise to leave out, from those never removed and the round.
+    """
     encoded: Callable[[I64, UpdateId], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""
     said: Callable[[F64, UpdateId], F64] = _metrics_unchanged
@@ -103,7 +101,7 @@ class EncodedUpdate:
     """One encoded update for all attempts and, without ``new_work``, all reclusterings."""
 
     ring: Ring
-    """Update and words, shape (d + w,); leaves the party only masked."""
+    """Update and words, (d + w,); leaves the party only masked."""
     saturated: int
     """Coordinates beyond the encoding's range."""
 
@@ -116,8 +114,7 @@ def make_upload(
 ) -> EncodedUpdate:
     """Encode an update, f64 ``(d + w,)``: change of the parameters, then metrics of the received model.
 
-    ``weight`` is public, in (0, 1]. Rounding and noise are drawn once from ``entropy``, of this party, round
-    and work.
+    ``weight`` is public, in (0, 1]. ``entropy`` is of this party, round and work.
     """
     expect(update, "update", np.float64, (plan.upload_length,))
     sent = seams.update(update[: plan.length], occasion)

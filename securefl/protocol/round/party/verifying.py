@@ -27,7 +27,7 @@ def on_proof(
     """Repeat an opening or the step, and attest the result.
 
     Raises:
-        UnsignedError: the proof cannot be decrypted, or the server has not signed its contents.
+        UnsignedProofError: the proof cannot be decrypted, or the server has not signed its contents.
         PeerError: the result differs from the claim, or the proof is not for this party.
     """
     verifying, last = past.verifying, past.link

@@ -30,7 +30,6 @@ def attempt_end_of(
     deadline: float,
     began: float,
 ) -> float:
-    """Return the same for an instance outside the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_kind(instance), standing.session.pace)
     return step_end(
@@ -74,8 +73,8 @@ def retry_without_missing(
     """Retry each instance that needs all of its members, without those that will not survive.
 
     A party missing in one instance is counted in none, so its others start over too. An instance without
-    attempts left is lost with its members, which may cascade. Waiting for a missing party is not being
-    missing.
+    attempts
+    left is lost with its members, which may cascade. Waiting for a missing party is not being missing.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _give_up_unfinished(phase, now)

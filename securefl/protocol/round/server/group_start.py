@@ -1,13 +1,14 @@
 """Start of task groups' models without an oracle: one model, split repeatedly (docs/adr/0028).
 
 In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
-the model with the most divided cluster means is split. It moves to one side along their main difference, and
-a new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
-follow, but only to replace a model without an opened sum, which no party trains. No extra message or sum is
-needed.
+the model with the most divided cluster means is split: it moves to one side along their main difference, and
+a
+new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
+follow, but only to replace a model without an opened sum, which no party trains.
 
-The scenario, not counts, determines when a model starts: members that lie about their choice cannot delay
-one, and no model with an opened sum is replaced.
+The scenario determines when a model starts: members that lie about their choice cannot delay one, and no
+model
+with an opened sum is replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,8 @@ from securefl.protocol.round.shared.reports import ClusterKey
 
 SPLIT_RATIO = 1.4
 """Least ratio of a model that is split once all exist. Rotated Fashion-MNIST: 1.0 to 1.3 for members of one
-group, 1.5 to 5.3 for two."""
+group, 1.5 to 5.3 for two.
+"""
 
 
 def model_count(plan: RunPlan, round_: int) -> int:

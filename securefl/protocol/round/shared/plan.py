@@ -188,9 +188,7 @@ class RunPlan:
         )
 
     def removable_noise(self, words: int) -> secure_sum.Removable | None:
-        """Return the noise that released shares remove from a sum of ``words``, or None; that of metrics
-        stays.
-        """
+        """Return the noise, but for metrics, that released shares remove from a sum of ``words``; or None."""
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
             return None

@@ -61,7 +61,8 @@ def sums_out_of_range(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) ->
     """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
     A member masked something other than an encoding, possibly once its cluster of colluders saw the other
-    sums. The rule sees no such sum, so it costs the others no round.
+    sums.
+    The rule sees no such sum, so it costs the others no round.
     """
     if not plan.scenario.secure_sum.verified:
         return ()
@@ -91,7 +92,6 @@ class DpChecks(RoundFeature):
     """Checks of opened sums against the agreed noise, with evidence over rounds."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """State the false alarms, and the subjects of evidence over rounds."""
         checks, alpha = scenario.checks, f"{100 * scenario.checks.alpha:g} %"
         if checks.kind == "published":
             rejected = "norm and KS test of Xiang et al. reject 1 of 19 to 1 of 15, more if signals agree"
@@ -104,18 +104,15 @@ class DpChecks(RoundFeature):
             yield suspicion.evidence_sentence(scenario)
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
-        """See :func:`check_sums`."""
         return check_sums(plan, round_, opened.sums)
 
     def record_screen(
         self, plan: RunPlan, standing: ServerState, opened: OpenedRound, checked: tuple[SumChecked, ...]
     ) -> ServerState:
-        """Update the evidence."""
         evidence = suspicion.update_evidence(plan, standing.suspicion, opened.drawn, opened.sums, checked)
         return replace(standing, suspicion=evidence)
 
     def add_state(self, standing: ServerState, done: RoundDone) -> RoundDone:
-        """Add the suspects."""
         return replace(done, suspects=suspicion.list_suspects(standing.suspicion))
 
 
@@ -123,5 +120,4 @@ class LengthCheck(RoundFeature):
     """Check that no verified sum exceeds its survivors' encodings."""
 
     def screen(self, plan: RunPlan, round_: int, opened: OpenedRound) -> tuple[SumChecked, ...]:
-        """See :func:`sums_out_of_range`."""
         return sums_out_of_range(plan, round_, opened.sums)

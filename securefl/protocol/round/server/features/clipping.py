@@ -1,8 +1,4 @@
-"""Quantile clipping at the server: the next round's clip follows from the parties' bits.
-
-Clip and bits are an addition (:mod:`securefl.protocol.round.shared.additions.clipping`). Source:
-:mod:`securefl.methods.privacy.quantile_clip`.
-"""
+"""Quantile clipping at the server: the next round's clip follows from the parties' bits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,10 +17,10 @@ CLIP = Clip.name
 
 
 class ClipUpdates(RoundFeature):
-    """Clip of updates that follows a quantile of their norms."""
+    """Clip of updates that follows a quantile of their norms (:mod:`securefl.methods.privacy.quantile_clip`).
+    """
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """State the quantile and the first clip."""
         clip = scenario.privacy.clip
         if clip is not None:
             follows = (
@@ -43,7 +39,6 @@ class ClipUpdates(RoundFeature):
     def complete_report(
         self, step: RoundStep, after: ServerState, done: reports.RoundDone
     ) -> tuple[ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Report the clips of this round and the next."""
         clip, share = step.before.values.get(CLIP), pooled_share(step.plan, step.opened)
         if clip is None:
             return after, done, ()

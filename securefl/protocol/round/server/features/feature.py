@@ -1,8 +1,6 @@
 """Port of round features: hooks at the end of a round (ADR 0065).
 
-:mod:`securefl.protocol.round.walk` calls the hooks of all features in the order of
-:data:`securefl.protocol.round.server.features.catalogue.FEATURES`, for servers, simulations and verifiers
-alike.
+:mod:`securefl.protocol.round.walk` calls them for servers, simulations and verifiers alike.
 """
 
 from collections.abc import Iterator
@@ -64,7 +62,7 @@ class RoundFeature:
         return models
 
     def reason_against_sampling(self, scenario: Scenario) -> str:
-        """Return why :meth:`changed` cannot be replayed on sampled coordinates; empty if it can."""
+        """Return why :meth:`change_models` cannot be replayed on sampled coordinates; empty if it can."""
         return ""
 
     def record_step(self, step: RoundStep, after: ServerState) -> ServerState:

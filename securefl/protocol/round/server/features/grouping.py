@@ -20,7 +20,6 @@ class TaskGroups(RoundFeature):
         return Models(*split_models(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
 
     def reason_against_sampling(self, scenario: Scenario) -> str:
-        """Reject sampled coordinates if there are several models."""
         return (
             "with task groups models and sums are sampled at other coordinates"
             if scenario.groups.count > 1

@@ -1,4 +1,4 @@
-"""Site metrics of a round's first model: pooled values, early stop, best model."""
+"""Site metrics of a round's first model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,6 @@ class SiteMetrics(RoundFeature):
     """Site metrics of a round's first model: pooled values, best so far, early stop."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """See :func:`on_metrics`; and state the stop by a metric."""
         yield from on_metrics(scenario)
         stop = scenario.stop
         if stop.metric is not None and stop.target is not None:
@@ -33,7 +32,6 @@ class SiteMetrics(RoundFeature):
     def complete_report(
         self, step: RoundStep, after: phases.ServerState, done: reports.RoundDone
     ) -> tuple[phases.ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Add the metrics to the report, and record the best model so far."""
         found, doubted = measure_sums(step.plan, step.opened.sums)
         done = replace(done, metrics=found, doubted=doubted)
         after = record_metrics(step.plan, after, step.before.params, done)
@@ -42,7 +40,6 @@ class SiteMetrics(RoundFeature):
     def check_end(
         self, plan: RunPlan, standing: phases.ServerState, done: reports.RoundDone
     ) -> tuple[phases.ServerState, str]:
-        """See :func:`reason_by_metric`."""
         return standing, reason_by_metric(plan, standing, done)
 
 

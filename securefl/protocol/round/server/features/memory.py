@@ -9,10 +9,9 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 class TrustMemory(RoundFeature):
-    """Trust in the parties, by rules with a memory (:mod:`securefl.protocol.round.server.features.trust`)."""
+    """Trust in the parties, by rules with a memory."""
 
     def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
-        """Store the trust of the aggregate."""
         return replace(after, trust=step.result.trust)
 
 
@@ -20,5 +19,4 @@ class FormerModel(RoundFeature):
     """Model of the round before, if parties' momentum starts from its step."""
 
     def store_former_model(self, plan: RunPlan, standing: ServerState) -> ServerState:
-        """Store the parameters that the step replaces."""
         return replace(standing, before=standing.params) if has_carry(plan, "global") else standing

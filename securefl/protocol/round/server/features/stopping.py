@@ -15,7 +15,6 @@ class AccuracyStop(RoundFeature):
     """End by ``stop.target`` or ``stop.patience``, unless ``stop.metric`` decides."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """State the target."""
         stop = scenario.stop
         if stop.target is not None and stop.metric is None:
             yield header.end(f"at accuracy {stop.target:g}")
@@ -23,7 +22,6 @@ class AccuracyStop(RoundFeature):
     def check_end(
         self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
     ) -> tuple[ServerState, str]:
-        """Record the accuracy of the round's model."""
         stop, accuracy = plan.scenario.stop, done.accuracy
         if accuracy is None or stop.metric is not None:
             return standing, ""
@@ -43,13 +41,11 @@ class PlannedRounds(RoundFeature):
     """End after ``stop.rounds`` rounds."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
-        """State the number."""
         yield header.end(f"after {text.count(scenario.stop.rounds, 'round')}")
 
     def check_end(
         self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
     ) -> tuple[ServerState, str]:
-        """Count the rounds."""
         rounds = plan.scenario.stop.rounds
         return standing, f"{text.count(rounds, 'round')} done" if standing.round + 1 >= rounds else ""
 
@@ -58,14 +54,12 @@ class ReleaseBudget(RoundFeature):
     """Count of each party's releases; end if too few have privacy budget left."""
 
     def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
-        """Count the round for every participant."""
         drawn = step.opened.drawn.assignment.participants
         return replace(after, releases=budget.add_round(step.plan, step.before.releases, drawn))
 
     def check_end(
         self, plan: RunPlan, standing: ServerState, done: reports.RoundDone
     ) -> tuple[ServerState, str]:
-        """See :func:`securefl.protocol.round.shared.budget.reason_to_end`."""
         return standing, budget.reason_to_end(plan, standing.releases) or ""
 
 

@@ -1,13 +1,15 @@
 """Suspicion: evidence of the checks over rounds, and its subjects (docs/checks.md).
 
-The clusters determine the subject (:func:`securefl.methods.feasibility.dp_checks.evidence_of`): a fixed
-cluster, a party if a sum is one upload, or a party in changing clusters. The last is a bet on how often its
-sums fail.
+The subject is a fixed cluster, a party if a sum is one upload, or a party in changing clusters
+(:func:`securefl.methods.feasibility.dp_checks.evidence_of`). The last is a bet on how often its sums fail.
 
 The bet is fair because the draw is random. So it includes every party that the first draw of a round puts
-into a cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present, and later
-draws of the round have none. Otherwise Byzantine parties could withhold nonces, or block sums, whenever only
-they would be blamed.
+into
+a cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present, and later draws
+of
+the round have none. Otherwise Byzantine parties could withhold nonces, or block sums, whenever only they
+would
+be blamed.
 """
 
 import math
@@ -25,7 +27,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 from securefl.scenario import Scenario
 
 Suspicion = Mapping[reports.Group, privacy.CheckEvidence]
-"""Evidence of each group; groups without evidence are missing."""
+"""By group; groups without evidence are missing."""
 
 NO_SUSPICION: Suspicion = MappingProxyType({})
 

@@ -27,7 +27,6 @@ class Trust:
 
 
 NO_TRUST = Trust()
-"""Trust before the first round."""
 
 
 Clusters = Sequence[tuple[PartyId, ...]]
@@ -38,7 +37,8 @@ def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
     Undivided: the score of a mean is the mean of its members' scores, so the best guess for each. For
-    clusters of 1 this is line 13 of Algorithm 3.
+    clusters of
+    1 this is line 13 of Algorithm 3.
     """
     scores = dict(trust.scores)
     for survivors, score in zip(clusters, earned.tolist(), strict=True):
@@ -50,17 +50,19 @@ def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
 def fade_scores(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
-    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t.
-    Without h, or with h infinite, it is the plain sum of Algorithm 3. Call it once per round with scores, for
-    any number of reclusterings; absent parties fade too.
+    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t;
+    without h,
+    or with h infinite, the plain sum of Algorithm 3. Call it once per round with scores, for any number of
+    reclusterings; absent parties fade too.
 
     For independent scores with mean m and standard deviation s, S tends to mean m / (1 - lambda) and
-    deviation s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
-    :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds. ADR 0029 has costs and benefits.
+    deviation
+    s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
+    :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds (ADR 0029).
 
     Source: exponentially weighted sums (Roberts 1959, "Control chart tests based on geometric moving
-    averages"); for reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation
-    system".
+    averages");
+    for reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation system".
     """
     if rule.half_life is None:
         return trust

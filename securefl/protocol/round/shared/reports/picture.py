@@ -10,9 +10,7 @@ from securefl.protocol.round.shared.reports.notes import ClusterKey
 DONE: Final = "done"
 
 PartyState = Literal["waiting", "counted", "dropped", "rejected", "lost"]
-"""State of a party in the round: no news; survivor; not a survivor; in a cluster that the rule left out; in a
-lost sum.
-"""
+"""No news; survivor; not a survivor; in a cluster that the rule left out; in a lost sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
