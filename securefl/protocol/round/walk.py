@@ -1,8 +1,4 @@
-"""Steps from the opened sums of a round to the next model and the end of the run.
-
-Steps 12 to 14 of docs/dataflow.md. Features join by hooks
-(:mod:`securefl.protocol.round.server.features.feature`).
-"""
+"""Steps from the opened sums of a round to the next model and the end of the run (dataflow.md, 12 to 14)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +49,7 @@ def compute_next_models(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[RoundStep, Models]:
-    """Aggregate, apply the optimiser, and let features change the step; see :func:`update`."""
+    """Aggregate, apply the optimiser, and let features change the step."""
     made = RoundStep(plan, standing, opened, stepping.aggregate(plan, standing, opened, gradients))
     if made.result.update is None:
         return made, Models(standing.params, standing.moments)
@@ -69,13 +65,10 @@ def update(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[ServerState, RoundStep]:
-    """Aggregate the opened sums and step.
+    """Aggregate the opened sums and step; return the state with the new model, and the step's input.
 
     ``gradients`` are f64 ``(d,)``, one for each of :func:`reclusterings_to_consult`. Without one, a rule that
     needs it is not applied, and there is no update.
-
-    Returns:
-        The state with the new model, and the input of the step.
     """
     made, models = compute_next_models(plan, standing, opened, gradients)
     after = _store_former_model(plan, standing)

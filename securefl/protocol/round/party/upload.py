@@ -83,7 +83,7 @@ class Seams:
     noise: Callable[[I64, UpdateId], I64] = _noise_unchanged
     """Privacy noise about to be added, i64 steps; not called without noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """Number of leading components of removable noise to leave out, from those never removed and the round.
+    """Number of leading components of removable noise to leave out, given those never removed and the round.
     """
     encoded: Callable[[I64, UpdateId], I64] = _encoded_unchanged
     """i64 values after encoding and noise, before the ring."""

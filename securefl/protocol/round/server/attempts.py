@@ -30,6 +30,7 @@ def attempt_end_of(
     deadline: float,
     began: float,
 ) -> float:
+    """Return :func:`attempt_end` of an instance outside the phase."""
     standing, asked = phase.standing, len(phase.view.assignment.participants)
     pace = phase.paces.get(step_kind(instance), standing.session.pace)
     return step_end(

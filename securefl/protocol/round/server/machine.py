@@ -72,7 +72,7 @@ class ServerMachine:
     def step(
         self, phase: phases.ServerPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Handle one event; see :class:`securefl.protocol.kernel.machine.Machine`."""
+        """Handle one event."""
         if isinstance(phase, phases.Ended):
             return phase, self._answer_late_joiner(phase, event)
         phase = connections.adjust_clock(phase, event)
@@ -110,7 +110,6 @@ class ServerMachine:
     def _handle_local_result(
         self, phase: phases.RunningPhase, event: kernel.AllSent | kernel.Consulted | kernel.Evaluated
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Handle the result of the server's own work, if still needed."""
         ctx = self._ctx
         match event, phase:
             case kernel.AllSent(), phases.CollectingHellos():
@@ -160,7 +159,6 @@ class ServerMachine:
     def _handle_round_message(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Handle a party's message in a round."""
         ctx, sender, place = self._ctx, event.sender, event.place
         leads = not isinstance(phase, phases.Joining)
         if (
@@ -193,7 +191,6 @@ class ServerMachine:
         return after, effects
 
     def _answer_late_joiner(self, phase: phases.Ended, event: kernel.Event[messages.AnyMessage]) -> Effects:
-        """Send the end of the run to a late joiner."""
         if (
             phase.goodbye is None
             or not isinstance(event, kernel.Received)
@@ -259,7 +256,6 @@ class ServerMachine:
         | phases.Releasing,
         missing: Collection[PartyId],
     ) -> float:
-        """Return the latest end of the step."""
         plan, standing = self._ctx.plan, phase.standing
         # A party with a spent privacy budget sends no hello, which is no hint.
         spent = (
@@ -351,7 +347,6 @@ class ServerMachine:
 def _untimely_error(
     ctx: phases.ServerContext, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
 ) -> PeerError:
-    """Return the error for a message of another step."""
     kind, at = type(event.message).__name__, f"the server is {text.split_words(type(phase).__name__)}"
     round_, resumed = event.place.round, ctx.resumed
     if round_ > phase.standing.round:
@@ -398,7 +393,6 @@ def _answers(
 def _record_pace(
     before: phases.RunningPhase, after: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
 ) -> phases.ServerPhase:
-    """Record the time of an answer to a step."""
     if isinstance(before, phases.Summing) and isinstance(after, phases.Summing):
         return sums.record_pace(before, after, event)
     if isinstance(before, _STEPS) and isinstance(after, _STEPS):

@@ -14,11 +14,9 @@ class OpenedRound:
     """Opened sums of a round, with the facts that its step needs."""
 
     drawn: Draw
-    """Clusters, weights and seed."""
     survivors: Collection[PartyId]
-    """Frozen survivor set."""
     sums: tuple[ClusterSum, ...]
-    """Opened sums in the order of (reclustering, cluster)."""
+    """In the order of (reclustering, cluster)."""
     totals: Mapping[ClusterKey, int] | None = None
     """Members in each sum of a hidden group's updates; None without hidden groups."""
     excluded: frozenset[ClusterKey] = frozenset()

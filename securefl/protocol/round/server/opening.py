@@ -1,7 +1,4 @@
-"""Last part of a round at the server: certify, collect releases, open, aggregate, step, evaluate, stop.
-
-Between opening and aggregation, rules that need it get a gradient of the server's data.
-"""
+"""Last part of a round at the server: certify, collect releases, open, aggregate, step, evaluate, stop."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -326,7 +323,6 @@ def _step(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[phases.Evaluating, reports.Effects]:
-    """Aggregate, step and request an evaluation."""
     after, done, told = walk.step(ctx.plan, standing, opened, gradients)
     evaluate = kernel.Evaluate(after.round, after.params)
     norm = next(one.update_norm for one in told if isinstance(one, reports.ModelStepped))

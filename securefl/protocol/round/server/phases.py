@@ -2,9 +2,10 @@
 
 ::
 
-    Joining -> Greeting (-> Attesting) -> Revealing -> Summing -> (Certifying ->) Releasing (-> Consulting)
-                  ^------------'  a withheld nonce voids the draw    -> Evaluating -> Greeting ...
-                                                                                   -> Ended
+    Joining -> CollectingHellos (-> Attesting) -> CollectingNonces -> Summing -> (Certifying ->) Releasing
+        (-> Consulting) -> Evaluating -> CollectingHellos ... -> Ended
+
+A withheld nonce voids the draw, and leads from ``CollectingNonces`` back to ``CollectingHellos``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ServerContext:
     """Key pair that opens releases sealed to the server."""
     store: secure_sum.VectorStore
     initial: F32 = field(repr=False)
-    """Parameters before the first round, shape (d,)."""
+    """Parameters before the first round, (d,)."""
     entropy: Entropy = field(repr=False)
     resumed: Resumed | None = None
     """State that an earlier server of the run left; None for the first."""
@@ -62,7 +63,7 @@ class Checkpoint:
     done: reports.RoundDone | None = None
     """Report of a round whose model is to be tested; None if a round is to start."""
     certified: StoredOpening | None = None
-    """Round whose shares were requested; None for none."""
+    """Round whose shares were requested."""
     norm: float | None = None
     """L2 norm of the update behind ``done``; None without one."""
 
@@ -144,7 +145,6 @@ class ServerSession:
     ahead: frozenset[PartyId] = frozenset()
     """Parties that state a later drawn round than this server's."""
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
-    """Versions that parties report."""
     pausing: str = ""
     """Reason to stop before the next round; empty without one."""
 
@@ -194,32 +194,27 @@ class ServerState:
     moments: F64 = field(repr=False)
     """Moments of the server optimiser, f64 ``(s, k d)``."""
     progress: ModelProgress = field(default_factory=ModelProgress)
-    """Slot of the ends of a run."""
     updates: int = 0
     """Rounds that gave an update."""
     fruitless_rounds: int = 0
     """Rounds in a row without an update."""
     trust: Trust = NO_TRUST
-    """Slot of rules with a memory: trust in the parties."""
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
-    """Slot of the checks: evidence so far, and its subjects."""
     before: F32 | None = field(default=None, repr=False)
-    """Slot of the former model: parameters of the round before, for momentum."""
+    """Parameters of the round before, for momentum."""
     releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
-    """Slot of the release budget: releases of each party, with privacy."""
     atom_seed: bytes = b""
-    """Slot of hidden groups: seed of the run's atoms; empty without."""
+    """Seed of the run's atoms; empty without."""
     barred: frozenset[PartyId] = frozenset()
-    """Slot of exclusion: parties that cost a sum by another secret than advertised."""
+    """Parties that cost a sum by another secret than advertised."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have sent nothing since."""
     quorum: Attendance = field(default_factory=Attendance)
     claims: Claims = field(default_factory=Claims)
-    """Slot of verified rounds."""
     epoch: int = 0
     """Epoch that this server leads; 0 for none."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Slot of additions: announced values of the round."""
+    """Announced values of the round."""
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
@@ -257,7 +252,6 @@ class Joining:
     joined: frozenset[PartyId]
     deadline: float
     stated: Mapping[PartyId, StatedProgress] = field(default_factory=dict)
-    """Progress that parties report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +267,6 @@ class CollectingHellos:
     deadline: float
     """Until model and invitation are sent: ``deadlines.quorum`` from the round's start."""
     sent: bool = False
-    """True if they are sent."""
     waits: int = 0
     """Deadlines passed with too few hellos."""
     again: frozenset[PartyId] = frozenset()
@@ -301,7 +294,6 @@ class RoundView:
     announced: bytes
     """Digest of all hellos."""
     limits: Mapping[PartyId, messages.Limits] = field(repr=False)
-    """Leakage limits of each party."""
     drawn: Draw
     samples: Mapping[PartyId, int]
     """Declared sample counts of all present parties."""
@@ -384,7 +376,7 @@ class Releasing:
     counts: tuple[reports.SlotsCounted, ...] | None = None
     """Opened counts of hidden groups, once their slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
-    """Sums of masked vectors, shape (d,), if added up before the shares."""
+    """Sums of masked vectors, (d,), if added up before the shares."""
     again: bool = False
     """True if an earlier server requested the same shares; answers to it may arrive."""
 
@@ -416,7 +408,8 @@ class Attesting:
     deadline: float
     then: CollectingHellos | kernel.Finished | None
     """Next round, or the end, once they confirm. None in a restarted server, which then starts a round with
-    this model or the one before."""
+    this model or the one before.
+    """
 
 
 @dataclass(frozen=True, slots=True)

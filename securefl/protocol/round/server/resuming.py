@@ -48,8 +48,8 @@ def reason_outdated(
 ) -> str | None:
     """Return why this server's state is older than the run, or None.
 
-    More than q parties must state a round after ``reached``, the next one here; else one colluder could stop
-    any server.
+    More than q parties must state a round after ``reached``, the next one here: one colluder must not stop a
+    server.
     """
     rounds = sorted((one.round for one in stated.values()), reverse=True)
     seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)

@@ -26,7 +26,6 @@ from securefl.protocol.round.server.features.trust import (
 from securefl.protocol.round.shared.plan import RunPlan
 
 NO_GRADIENTS: Mapping[int, F64] = MappingProxyType({})
-"""Gradients for rules that use no data of the server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +54,6 @@ class RoundAggregate:
     rejected: tuple[tuple[int, int], ...]
     """(reclustering, cluster) pairs that the rule, and no check, left out."""
     trust: Trust = NO_TRUST
-    """Trust in the parties after this round."""
     moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
     """Coordinates that the update covers; with task groups, of groups with one."""
 
@@ -66,7 +64,8 @@ def sums_for_rule(
     """Return the sums that the rule sees: those that no check (step 12) excluded.
 
     The inner-product rule sees excluded sums too, with a mean of zero: its gamma is a share of all sums
-    (Xiang et al. 2023, Algorithm 2).
+    (Xiang et
+    al. 2023, Algorithm 2).
     """
     if isinstance(plan.scenario.aggregation.rule, robust.InnerProduct):
         return sums
@@ -124,17 +123,10 @@ def aggregate_round(
 ) -> RoundAggregate:
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
-    Args:
-        plan: plan of the run.
-        sums: all opened sums.
-        weights: weights of the parties.
-        seed: certified seed of the round, for pre-aggregation.
-        reference: mean of past aggregates, from the optimiser's moments, f64 ``(d,)``.
-        gradients: f64 ``(d,)`` from the server's data, by reclustering. A rule that needs one skips
-            reclusterings without it.
-        trust: trust in the parties before the round.
-        excluded: (reclustering, cluster) pairs that failed a check (:func:`sums_for_rule`).
-        unit: length in the parameters' unit that is encoded as 1.
+    ``seed`` is the round's certified seed; ``reference`` the mean of past aggregates, from the optimiser's
+    moments,
+    f64 ``(d,)``; ``excluded`` and ``unit`` as for :func:`stack_sums`. ``gradients``, f64 ``(d,)`` from the
+    server's data, are by reclustering; a rule that needs one skips reclusterings without it.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
     seen = sums_for_rule(plan, sums, excluded)

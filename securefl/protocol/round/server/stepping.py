@@ -19,8 +19,8 @@ from securefl.protocol.round.shared.plan import RunPlan
 MAX_ROUNDS_WITHOUT_UPDATE = 3
 """Rounds in a row with enough parties but no update after which the run aborts.
 
-Rounds spoilt only by failed checks or a lost broker do not count. Rounds with too few parties count in time:
-``deadlines.quorum``.
+Rounds spoilt only by failed checks or a lost broker do not count. Rounds with too few parties count in time
+(``deadlines.quorum``).
 """
 
 
@@ -37,7 +37,7 @@ def without_update(standing: ServerState, *, spoilt: bool) -> ServerState:
 def aggregate(
     plan: RunPlan, standing: ServerState, opened: OpenedRound, gradients: Mapping[int, F64]
 ) -> stacking.RoundAggregate:
-    """Return the aggregate of the opened sums; see :func:`securefl.protocol.round.walk.update`."""
+    """Return the aggregate of the opened sums."""
     reference = server_optimisers.past_update(plan.optimiser, standing.moments, plan.averaged)
     drawn, sums = opened.drawn, opened.sums
     if plan.models > 1:

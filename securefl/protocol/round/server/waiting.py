@@ -63,16 +63,12 @@ def step_end(
     """Return when a step ends: at its deadline, or earlier if only parties with hints are missing.
 
     The usual time is the larger of the ``least``-th answer and the median: one of the ``least`` fastest is
-    honest. No step ends before twice that time, nor before disconnected parties could return.
+    honest.
+    No step ends before twice that time, nor before disconnected parties could return.
 
-    Args:
-        deadline: deadline of the step.
-        missing: parties that have not answered.
-        late: parties that missed a deadline.
-        gone: parties whose connection broke, with the time, as reported by the broker.
-        pace: pace of this step, or of steps of its kind.
-        least: number of answers needed (:func:`least_answers`).
-        began: start of the step, if not ``pace.began``.
+    ``late`` parties missed a deadline; ``gone`` has the time when a party's connection broke. ``began`` is
+    the
+    start of the step, if not ``pace.began``.
     """
     if not missing or len(pace.took) < least:
         return deadline

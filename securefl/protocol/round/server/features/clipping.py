@@ -1,4 +1,7 @@
-"""Quantile clipping at the server: the next round's clip follows from the parties' bits."""
+"""Quantile clipping at the server: the next round's clip follows from the parties' bits.
+
+Source: :mod:`securefl.methods.privacy.quantile_clip`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,8 +20,7 @@ CLIP = Clip.name
 
 
 class ClipUpdates(RoundFeature):
-    """Clip of updates that follows a quantile of their norms (:mod:`securefl.methods.privacy.quantile_clip`).
-    """
+    """Clip of updates that follows a quantile of their norms."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         clip = scenario.privacy.clip
