@@ -28,26 +28,26 @@ class WakeAt:
 
 
 ATOMS = "atoms "
-"""Prefix of the journal step with the seed of the run's atoms, in hexadecimal digits."""
+"""Journal step (prefix): the seed of the run's atoms follows in hexadecimal."""
 
 ROOT = "root "
-"""Prefix of the journal step with the last root of the chain of models."""
+"""Journal step (prefix): the last root of the chain of models follows."""
 CHOSE = "chose "
-"""Prefix of the journal step with the number of choices and the task group that a party names."""
+"""Journal step (prefix): number of choices and the named task group follow."""
 
 
 ANNOUNCED = "announced"
-"""Step of a server's journal before it announces the draw of a round."""
+"""Journal step of a server before it announces a draw."""
 DREW = "drew "
-"""Prefix of a server's journal step before the draw is sent. Spaces separate reclusterings, slashes their
+"""Journal step (prefix) of a server before it sends a draw. Spaces separate reclusterings, slashes their
 clusters, commas members.
 """
 CLAIMED = "claimed "
-"""Prefix of a server's journal step, with the claim's root, before it proves a claim."""
+"""Journal step (prefix) of a server before it proves a claim; its root follows."""
 REVEALED = "revealed "
-"""Prefix of a party's journal step, with the draw's number, before it reveals the nonce of a draw."""
+"""Journal step (prefix) of a party before it reveals a nonce; the draw's number follows."""
 LEADS = "leads "
-"""Prefix of the journal step with the session of the server that a party follows."""
+"""Journal step (prefix): the session of the followed server follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,6 @@ class Lead:
     """Lead an epoch of the run: all later frames have this session."""
 
     session: bytes
-    """8 bytes (:mod:`securefl.protocol.wire.carried`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,12 @@ class UpdateGiven:
 
     round: int
     count: int
-    """Number of updates, one per local work."""
+    """One per local work."""
     atom_seed: bytes = b""
-    """Seed of the atoms in which the updates are released; empty without atoms."""
     drawn: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """Members of each cluster of the round, as drawn, by digest of the model."""
+    """Clusters of the round, as drawn, by digest of the model."""
     silent: int = -1
-    """Most members without a statement of a cluster that stays closed (``UnresolvedRound.silent``)."""
+    """As ``UnresolvedRound.silent``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +96,15 @@ class ClustersClosed:
     run: str
     round: int
     clusters: leakage.Given
-    """Members, as drawn, by digest of the model."""
     refunded: bool
-    """True if no cluster of the party may be open any more: its updates were not released."""
+    """True if the party's updates were not released: none of its clusters may open any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtomsCounted:
-    """Atoms of metrics without noise that are about to be sent; the party keeps its own permanently."""
+    """Atoms of all parties that are about to send metrics without noise; the own one is kept permanently."""
 
     atoms: tuple[tuple[PartyId, ...], ...]
-    """Atoms of all parties that send metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +128,9 @@ class ChoiceGiven:
 
     round: int
     epsilon: float
-    """Epsilon of the randomised response."""
+    """Of the randomised response."""
     made: int
-    """Number of choices including this one."""
+    """Choices including this one."""
     group: int
 
 
@@ -157,21 +153,20 @@ class Train:
 
     round: int
     work: int
-    """Index of the training in the round, from 0; each draws its own randomness."""
+    """From 0; each draws its own randomness."""
     params: F32 = field(repr=False)
     carry: F64 | None = field(default=None, repr=False)
-    """Initial per-example momentum, f64 ``(d,)``, in the direction of gradients; None for zeros."""
+    """Initial per-example momentum, f64 ``(d,)``, uphill; None for zeros."""
     samples: int | None = None
     """Most own samples to use; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Find the model of least loss on the local data, then deliver ``Chosen``."""
+    """Find which of all models (concatenated) has least loss on the local data, then deliver ``Chosen``."""
 
     round: int
     params: F32 = field(repr=False)
-    """All models, concatenated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +179,11 @@ class Evaluate:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Compute gradients at these parameters on the server's own data, then deliver ``Consulted``."""
+    """Compute a gradient per reclustering on the server's own data, then deliver ``Consulted``."""
 
     round: int
     params: F32 = field(repr=False)
     reclusterings: tuple[int, ...]
-    """Reclusterings that need a gradient, one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +201,7 @@ class Reject:
     culprit: str
     reason: str
     evidence: bytes = field(default=b"", repr=False)
-    """Encoded signed values that prove the fault, perhaps an opened sum; empty for none."""
+    """Encoded signed values that prove the fault, perhaps an opened sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +213,7 @@ class Report(Generic[ItemT_co]):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """End: the machine has done its work and takes no more events."""
+    """End: the machine takes no more events."""
 
     reason: str
 

@@ -30,9 +30,8 @@ class Received(Generic[MessageT]):
     place: Place
     message: MessageT
     signed: bytes = field(default=b"", repr=False)
-    """Exact signed frame, for relaying; empty if the message came in several frames."""
+    """Exact signed frame, for relaying; empty if there were several."""
     session: bytes = b""
-    """Session of the sender's process, as signed; empty if not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,12 @@ class DeadlinePassed:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Local training ended. ``update`` is None if it failed; ``failure``, for this party only, states why."""
+    """Local training ended with an update, f64 ``(d,)``, or None and a ``failure`` for this party only."""
 
     now: float
     round: int
     work: int
     update: F64 | None = field(repr=False)
-    """Difference to add to the round's parameters, f64 ``(d,)``."""
     failure: str = ""
 
 
@@ -73,7 +71,6 @@ class Evaluated:
     accuracy: float | None
     loss: float | None
     backdoor_success: float | None = None
-    """None if no backdoor is tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +129,6 @@ class Online:
 
     now: float
     connection: int
-    """Number of this connection, from 2; the first is made before the machine starts."""
+    """From 2; the first is made before the machine starts."""
     kept: bool
-    """True if the broker stored the messages of the meantime."""
+    """True if the broker stored messages meanwhile."""

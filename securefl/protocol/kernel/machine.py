@@ -1,8 +1,10 @@
 """Sans-IO contract: ``step(phase, event) -> (phase, effects)``.
 
-A machine holds constants (parameters, keys, ports for entropy and storage); the phase, an immutable value,
-holds all that changes. A machine never sleeps, reads a clock or touches a socket. No peer can make ``step``
-raise: a wrong, early, late or forged message gives ``Reject`` with the same phase.
+A machine holds constants; the phase, an immutable value, holds all that changes. A machine never sleeps,
+reads a
+clock or touches a socket. No peer can make ``step`` raise: a wrong, early, late or forged message gives
+``Reject``
+with the same phase.
 """
 
 from collections.abc import Callable

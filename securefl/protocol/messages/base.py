@@ -9,19 +9,18 @@ from securefl.base.ids import NAME
 MAX_PARTIES = 100_000
 MAX_CLUSTER = 1_024
 MAX_FRAME = 512 * 1024
-"""Largest frame in bytes; larger messages are split."""
+"""Bytes; larger messages are split."""
 MAX_VECTOR = 8 * 64 * 1024 * 1024
-"""Largest vector in bytes: 64 Mi coordinates of 64 bits."""
+"""Bytes: 64 Mi coordinates of 64 bits."""
 
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z")]
-"""Name of a party. ``$`` would admit a final line break."""
+"""``$`` would admit a final line break."""
 SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
 """Frame that the server relays unchanged."""
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Share = Annotated[bytes, Meta(min_length=33, max_length=33)]
-"""Shamir share of a 32-byte secret."""
 Box = Annotated[bytes, Meta(min_length=28, max_length=4_096)]
 
 

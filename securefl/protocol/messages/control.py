@@ -7,7 +7,7 @@ from msgspec import Meta
 from securefl.protocol.messages import base
 
 WIRE_VERSION: Final = 3
-"""Wire version of this program: 1 lacks epochs of servers, 2 statements in hellos."""
+"""Version 1 lacks epochs of servers, version 2 statements in hellos."""
 
 
 Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
@@ -16,15 +16,13 @@ Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
 class Here(base.Message, frozen=True, kw_only=True):
     """Heartbeat of a new connection, from a process to the server or from the server to all.
 
-    Its envelope has the session of the process and a fresh sequence number, so it cancels a presence hint,
-    and
-    a recorded frame proves nothing (ADR 0032).
+    Its envelope is fresh, so it cancels a presence hint, and a recorded frame proves nothing (ADR 0032).
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]
-    """Number of this connection of the process, from 1."""
+    """From 1."""
     kept: bool
-    """True if the broker stored messages meanwhile (a restarted broker has not)."""
+    """True if the broker stored messages meanwhile."""
 
 
 class RollCall(base.Message, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
-"""Messages of CrypTen sums besides those of :mod:`securefl.protocol.messages.masking`.
+"""Messages of CrypTen sums; others are those of :mod:`securefl.protocol.messages.masking`.
 
-Keys, key lists, retries, inputs and receipts are those of masking; ``KeyAdvert.shares_root`` is a constant
-if no secrets are shared.
+``KeyAdvert.shares_root`` is a constant if no secrets are shared.
 """
 
 from typing import Annotated
@@ -15,9 +14,9 @@ class PeerBox(base.Message, frozen=True, kw_only=True):
     """Message between two members, sealed with their key; the server relays it in its own name."""
 
     peer: Annotated[int, Meta(ge=0, lt=base.MAX_CLUSTER)]
-    """Receiver's member number on the way to the server, the sender's on the way from it."""
+    """Receiver's member number on the way to the server, then the sender's."""
     number: Annotated[int, Meta(ge=0, lt=2**31)]
-    """Number of the box, from 0 for each ordered pair of members."""
+    """From 0 for each ordered pair of members."""
     box: Annotated[bytes, Meta(min_length=28, max_length=base.MAX_VECTOR)]
 
 

@@ -1,7 +1,4 @@
-"""Messages of one instance of the pairwise-mask secure sum (protocol.md, steps 3 to 5).
-
-Members are numbered by their index in the sorted member list of the attempt.
-"""
+"""Messages of one instance of the pairwise-mask secure sum (protocol.md, steps 3 to 5)."""
 
 from typing import Annotated
 
@@ -24,7 +21,7 @@ class KeyAdvert(base.Message, frozen=True, kw_only=True):
     seed_digest: base.Digest
     """Hash of the self-mask seed b."""
     shares_root: base.Digest
-    """Root of the hash tree with one leaf per member: the digests of its shares of b, mask key and noise."""
+    """Root of a hash tree with one leaf per member: digests of its shares of b, mask key and noise."""
     noise_digests: Annotated[tuple[base.Digest, ...], Meta(max_length=scenario.MAX_COMPONENTS)] = ()
     """Hashes of the secrets of removable noise."""
 
@@ -40,11 +37,11 @@ class ShareBoxes(base.Message, frozen=True, kw_only=True):
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
     share_digests: Annotated[tuple[_Digests, ...], Meta(min_length=1, max_length=base.MAX_CLUSTER)]
-    """Leaves of the root per member: digests of its shares of b, the mask key and each noise secret."""
+    """Leaves of the root, per member."""
 
 
 class BoxList(base.Message, frozen=True, kw_only=True):
-    """Boxes sealed to one member, with the index of each sealer. A member without a box is not counted."""
+    """Boxes sealed to one member, by sealer. A member without a box is not counted."""
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
 
@@ -62,9 +59,9 @@ class SharePair(base.Message, frozen=True, kw_only=True):
 class Complaint(base.Message, frozen=True, kw_only=True):
     """Complaint to the server that the accused member's box does not match its advert.
 
-    It has no proof: a proof would disclose the complainer's box key, and a server that corrupts boxes in
-    transit
-    could collect enough keys to open a member (docs/protocol.md).
+    It has no proof, which would disclose the complainer's box key: a server that corrupts boxes in transit
+    could
+    collect enough keys to open a member (docs/protocol.md).
     """
 
     accused: base.Name
@@ -83,14 +80,13 @@ class MaskedInput(base.Message, frozen=True, kw_only=True):
 
 
 class Receipt(base.Message, frozen=True, kw_only=True):
-    """Receipt, sent with a masked input, for the lists under which it was made. Relayed at the freeze."""
+    """Receipt for the lists under which a masked input was made; relayed at the freeze."""
 
     lists_digest: base.Digest
-    """Hash of the key list and of the set of members that share the masks."""
+    """Hash of the key list and of the members that share the masks."""
 
 
 class VectorReceipt(Receipt, frozen=True, kw_only=True):
     """Receipt of a verified sum, with a commitment to the sent vector."""
 
     input_digest: base.Digest
-    """Hash of the masked input."""

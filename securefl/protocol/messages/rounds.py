@@ -1,7 +1,6 @@
 """Messages of a round: hello, announce, reveal, freeze, certify, release (protocol.md, steps 1, 2, 6 to 9).
 
-The server relays signed frames of parties: it can withhold them, but not forge them. ``Place.attempt`` is the
-draw of nonces.
+The server relays signed frames, so it can withhold but not forge them. ``Place.attempt`` is the draw.
 """
 
 from typing import Annotated, Literal
@@ -19,11 +18,10 @@ SEATS = 1024
 """Seats per slot in the counts of hidden groups; each member takes one at random."""
 NO_GROUP = -1
 MAX_VALUES = 16
-"""Most values in one invitation."""
 ValueName = Annotated[str, Meta(min_length=1, max_length=32)]
 MAX_RUN_ID = 256
 MAX_STATED = 64
-"""Most rounds in the statement of one hello (the latest)."""
+"""Most rounds in one hello (the latest)."""
 
 
 class Invite(base.Message, frozen=True, kw_only=True):
@@ -32,14 +30,14 @@ class Invite(base.Message, frozen=True, kw_only=True):
     model_digest: base.Digest
     config_digest: base.Digest
     excluded: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_PARTIES)] = ()
-    """Parties that withheld a nonce in an earlier draw of this round."""
+    """Parties that withheld a nonce in an earlier draw."""
 
 
 class ValuedInvite(Invite, frozen=True, kw_only=True):
     """Invitation with values that round features announce; its model digest covers them."""
 
     values: Annotated[dict[ValueName, float], Meta(min_length=1, max_length=MAX_VALUES)]
-    """Value by feature, such as the clip of ``privacy.clip``."""
+    """By feature, such as the clip of ``privacy.clip``."""
 
 
 class ModelAnnounce(base.Message, frozen=True, kw_only=True):
@@ -62,9 +60,9 @@ class Limits(base.Message, frozen=True, kw_only=True):
     k_anonymity: Annotated[int, Meta(ge=1, le=base.MAX_CLUSTER)]
     leakage: Literal["veto", "report"]
     colluders: Annotated[int, Meta(ge=0, le=base.MAX_PARTIES)]
-    """Assumed colluders among the parties in a combination of sums."""
+    """Assumed colluders in a combination of sums."""
     leverage: Annotated[int, Meta(ge=1, le=MILLION)]
-    """Largest leverage, in millionths."""
+    """In millionths."""
 
 
 class Hello(base.Message, frozen=True, kw_only=True):
@@ -81,7 +79,7 @@ class Hello(base.Message, frozen=True, kw_only=True):
     """
     group: Annotated[int, Meta(ge=-1, lt=MAX_GROUPS)] = NO_GROUP
     leader: Annotated[bytes, Meta(max_length=8)] = b""
-    """Session of the server that the party follows; no other server may relay this."""
+    """Session of the followed server; no other may relay this."""
 
 
 class RoundOfRun(base.Message, frozen=True, kw_only=True):
@@ -125,20 +123,19 @@ class InstanceAttempt(base.Message, frozen=True, kw_only=True):
 
 
 class Freeze(base.Message, frozen=True, kw_only=True):
-    """Global survivor set, and the receipts of the survivors in the recipient's instances."""
+    """Global survivor set, and every survivor's receipts in the recipient's instances."""
 
     survivors: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_PARTIES)]
     attempts: Annotated[tuple[InstanceAttempt, ...], Meta(max_length=base.MAX_PARTIES)]
     """Retried instances; all others are at attempt 0."""
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Signed ``Receipt`` of every survivor in each of the recipient's instances."""
 
 
 class BindingFreeze(Freeze, frozen=True, kw_only=True):
     """Freeze of a verified round, which commits to every sum before any opens."""
 
     commitments: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Commitment to each instance that may be opened, by reclustering and cluster."""
+    """Of each instance that may be opened, by reclustering and cluster."""
 
 
 class Endorse(base.Message, frozen=True, kw_only=True):
@@ -147,7 +144,7 @@ class Endorse(base.Message, frozen=True, kw_only=True):
     statement: base.Digest
     """Digest of :func:`securefl.protocol.round.shared.statement.round_statement`."""
     lists: base.Digest
-    """Hash of the sender's own key and share lists in all its instances."""
+    """Hash of the sender's own key and share lists."""
     ledger_head: base.Digest
 
 
@@ -186,9 +183,8 @@ class InstanceShares(base.Message, frozen=True, kw_only=True):
     key_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)]
     """(member index, share of its mask key) of each dropout."""
     noise_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)] = ()
-    """(member index, share of a noise secret) of each survivor, if noise is removable and not all is needed;
-    the
-    number of dropouts selects the secret.
+    """(member index, share of a noise secret) of each survivor, unless all noise is needed; the number
+    of dropouts selects the secret.
     """
 
 
@@ -196,4 +192,3 @@ class ReleasedShares(base.Message, frozen=True, kw_only=True):
     """Plaintext of ``Release.sealed``."""
 
     instances: Annotated[tuple[InstanceShares | InstanceSeed, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Shares of each instance; seeds in CrypTen sums."""

@@ -1,6 +1,5 @@
 """Messages of validated sums besides those of CrypTen (ADR 0024): triples, receipts, nonces and verdicts.
 
-Shares and words of checks travel in :class:`securefl.protocol.messages.crypten.PeerBox`.
 ``KeyAdvert.shares_root`` commits to the sketch nonce.
 """
 
@@ -19,7 +18,6 @@ class DealRequest(base.Message, frozen=True, kw_only=True):
     """Request to the dealer for the triples of an attempt."""
 
     members: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """Members of the attempt in the order of their numbers."""
     adverts: Frames
     """Key list, as signed."""
 
@@ -61,10 +59,7 @@ class UpdateShareBox(base.Message, frozen=True, kw_only=True):
 
 
 class CheckWords(base.Message, frozen=True, kw_only=True):
-    """Plaintext of a ``PeerBox`` of a check: payloads of one step for one evaluator.
-
-    ``PeerBox.number`` numbers the first payload.
-    """
+    """Plaintext of a ``PeerBox`` of a check: payloads of one step, numbered from ``PeerBox.number``."""
 
     payloads: Annotated[
         tuple[Annotated[bytes, Meta(max_length=scenario.DEAL_BYTES)], ...], Meta(max_length=16)
@@ -75,7 +70,6 @@ class Held(base.Message, frozen=True, kw_only=True):
     """Receipt for a share of every other member's update and for the sender's triples."""
 
     lists: base.Digest
-    """Digest of lists that the sender computed."""
     shares: base.Digest
     """Digest over the digests of all held shares, by owner."""
 

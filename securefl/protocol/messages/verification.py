@@ -18,13 +18,12 @@ class RoundClaim(base.Message, frozen=True, kw_only=True):
     previous: base.Digest
     """Root of the last confirmed claim; zeros before the first."""
     statement: base.Digest
-    """Statement of the certificate: survivors and commitments to all sums."""
+    """Of the certificate: survivors and commitments to all sums."""
     sums: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
     """Digest of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
     state: base.Digest
     """Digest of the input of the next step besides the model."""
     model: base.Digest
-    """Digest of the next model."""
 
 
 class OpeningProof(base.Message, frozen=True, kw_only=True):
@@ -33,11 +32,11 @@ class OpeningProof(base.Message, frozen=True, kw_only=True):
     claim: RoundClaim
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """Receipts of the added members, in their order."""
+    """Of the added members, in their order."""
     signature: base.Signature
-    """Server's signature over the claim and all evidence, sealed parts included."""
+    """Over the claim and all evidence, sealed parts included."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """:class:`Opened`, sealed to the recipient."""
+    """:class:`Opened`, for the recipient."""
     vectors: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
     """Masked vectors of the same members, concatenated."""
 
@@ -55,22 +54,21 @@ class StepProof(base.Message, frozen=True, kw_only=True):
 
     claim: RoundClaim
     signature: base.Signature
-    """As in :class:`OpeningProof`."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """:class:`Step`, sealed to the recipient."""
+    """:class:`Step`, for the recipient."""
 
 
 class Step(base.Message, frozen=True, kw_only=True):
     """Plaintext of ``StepProof.sealed``."""
 
     moments: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Moments of the optimiser before the step, little-endian float64; then the announced values."""
+    """Of the optimiser before the step, little-endian float64; then the announced values."""
     totals: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=base.MAX_PARTIES)]
     """Members in each sum if groups are hidden; else empty."""
     sums: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """All opened sums, concatenated, ring words in little endian."""
+    """Ring words in little endian, concatenated."""
     model: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Next model, little-endian float32; it distinguishes other rounding from a false result."""
+    """Next model, little-endian float32, to distinguish other rounding from a false result."""
 
 
 class Attest(base.Message, frozen=True, kw_only=True):
@@ -84,13 +82,12 @@ class ChainedAnnounce(rounds.Announce, frozen=True, kw_only=True):
 
     claim: RoundClaim
     attests: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Signed attestations, enough for each sum and for the step; empty for the run's first model."""
+    """Signed, enough for each sum and for the step; empty for the first model."""
     signature: base.Signature
-    """Server's signature over the claim, the round that begins with it, and the attestations."""
+    """Server's, over the claim, the round that begins with it, and the attestations."""
 
 
 class ChainedReveal(rounds.Reveal, frozen=True, kw_only=True):
-    """Nonce of a verified round, with the root that its sender has seen confirmed, for newcomers."""
+    """Nonce of a verified round, with the root (if any) that its sender has seen confirmed, for newcomers."""
 
     root: Annotated[bytes, Meta(max_length=32)]
-    """Empty if the sender has not seen one."""

@@ -67,8 +67,8 @@ def update(
 ) -> tuple[ServerState, RoundStep]:
     """Aggregate the opened sums and step; return the state with the new model, and the step's input.
 
-    ``gradients`` are f64 ``(d,)``, one for each of :func:`reclusterings_to_consult`. Without one, a rule that
-    needs it is not applied, and there is no update.
+    ``gradients`` are f64 ``(d,)``, by :func:`reclusterings_to_consult`. A rule that lacks one gives no
+    update.
     """
     made, models = compute_next_models(plan, standing, opened, gradients)
     after = _store_former_model(plan, standing)
@@ -87,11 +87,7 @@ def step(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[ServerState, reports.RoundDone, Reports]:
-    """Step as :func:`update` does, and complete the round's report except for the model's test.
-
-    Returns:
-        The state with the new model, the report of the round, further reports.
-    """
+    """Step as :func:`update`; return the state, the report but for the model's test, and further reports."""
     after, made = update(plan, standing, opened, gradients)
     result = made.result
     norm = None if result.update is None else float(np.linalg.norm(result.update))

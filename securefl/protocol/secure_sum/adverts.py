@@ -10,10 +10,9 @@ from securefl.protocol.secure_sum.setup import Setup, key_list_digest
 
 
 def check_advert(setup: Setup, sender: str, advert: messages.KeyAdvert) -> None:
-    """Reject an advert that would later stop the whole cluster.
+    """Raise PeerError for a key of low order, or a wrong number of noise secrets.
 
-    Raises:
-        PeerError: a key of low order, or a wrong number of noise secrets.
+    Such an advert would later stop the whole cluster.
     """
     # Sums that need all listed members have no superfluous noise to share.
     secrets = 0 if setup.everyone else setup.components

@@ -3,8 +3,6 @@
 ::
 
     CollectingKeys -> (steps of the kind) -> CollectingInputs        (-> Lost, from each)
-
-Inputs are uniform until the freeze: no update is visible here.
 """
 
 from collections.abc import Collection, Mapping
@@ -170,7 +168,7 @@ def on_advert(
 def end_key_step(
     phase: CollectingKeys,
 ) -> tuple[dict[int, messages.KeyAdvert], bytes, messages.KeyList] | Lost:
-    """End the key step: return the adverts by number, ascending, the digest of the list, and the list."""
+    """End the key step: return the adverts by number, ascending, the list's digest, and the list."""
     if len(phase.adverts) < phase.setup.min_survivors:
         return Lost(phase.setup, f"only {text.count(len(phase.adverts), 'member')} advertised keys")
     adverts = {index: phase.adverts[index] for index in sorted(phase.adverts)}
@@ -213,7 +211,10 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
 
 
 def _with_stated_digest(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
-    """Return the digests of inputs with the sender's, on which receipt and vector must agree."""
+    """Add the sender's digest of its input, on which receipt and vector must agree.
+
+    A mismatch could prevent verification of the sum.
+    """
     setup, index = phase.setup, phase.setup.index(sender)
     if bool(stated) != setup.verified or phase.digests.get(index, stated) != stated:
         raise PeerError(sender, f"states another masked input than it sent in {setup.describe()}")

@@ -1,8 +1,7 @@
 """Values that fix an instance's sum before it opens, and the secrets that open it.
 
-A verifier computes the sum from both as the server does
-(:meth:`securefl.protocol.secure_sum.port.ServerEnd.sum_of`). Before any share is released, receipts commit to
-the masked vectors, and adverts to the secrets (ADR 0044).
+A verifier computes the sum from both as the server does. Before any share is released, receipts commit to the
+masked vectors, and adverts to the secrets (ADR 0044).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from securefl.protocol.secure_sum.removal import components_from
 from securefl.protocol.secure_sum.setup import Setup
 
 Vectors = Callable[[int], bytes | memoryview]
-"""Lookup of a member's masked vector by number: ring words in little endian."""
+"""Lookup of a member's masked vector: ring words in little endian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class FixedSum:
 class OpenedSecrets:
     """Secrets recovered from releases: 32 bytes each, by member number.
 
-    A missing secret raises ``PeerError`` against the server, which proves the sum.
+    A missing secret is a ``PeerError`` of the server, which proves the sum.
     """
 
     seeds: Mapping[int, bytes] = field(repr=False)
@@ -49,7 +48,6 @@ class OpenedSecrets:
     keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     """Private mask keys of dropouts."""
     noise: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    """Secrets of superfluous noise."""
 
     def seed(self, member: int) -> bytes:
         """Return the seed of one member."""
@@ -96,9 +94,9 @@ def stated_input(receipt: messages.Receipt) -> bytes:
 def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]) -> bytes:
     """Return the commitment to an instance's sum: a digest over its receipts.
 
-    ``inputs`` are the stated digests of the added vectors, by member number. ``lists_digest``, in all
-    receipts,
-    commits to all adverts, and so to all secrets.
+    ``inputs`` are the stated digests of the added vectors, by member number. ``lists_digest`` commits to all
+    adverts,
+    and so to all secrets.
     """
     fields: list[bytes | int] = []
     for member in sorted(inputs):

@@ -1,4 +1,4 @@
-"""Kinds of secure sum by name: each is a folder whose module ``kind`` makes a ``SecureSum`` of a scenario.
+"""Kinds of secure sum by name: each is a folder whose module ``kind`` makes a ``SecureSum``.
 
 A new one also needs its name in ``secure_sum.kind`` (:class:`securefl.scenario.scenario.SecureSum`).
 """

@@ -110,7 +110,7 @@ class MemberEnd(ABC):
     def submit(self, phase: MemberPhase, encoded: Ring, entropy: Entropy, without: int) -> MemberStep | None:
         """Send the encoded update (ring words, (d,), not changed) if it is due; None if not.
 
-        ``without``: components of removable noise that are left out; 0 unless the member deviates.
+        ``without`` components of removable noise are left out (0 unless the member deviates).
         """
 
     @abstractmethod
@@ -165,9 +165,9 @@ class Closed:
     phase: ServerPhase
     """``CollectingKeys`` of a further attempt restarts its members."""
     step: Step = "keys"
-    """Deadline of the next step; meaningless if the sum is lost."""
+    """Meaningless if the sum is lost."""
     vectors: bool = False
-    """True if vectors are sent in the next step, which extends its deadline."""
+    """True if the next step sends vectors, which extends its deadline."""
     said: tuple[tuple[PartyId, messages.AnyMessage], ...] = field(default=(), repr=False)
     passed: Passed | None = None
 
@@ -179,7 +179,7 @@ class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Signed by the owner."""
     members: tuple[messages.Name, ...]
     digests: tuple[tuple[bytes, ...], ...]
-    """Digests of all its shares, by holder and kind."""
+    """Of all its shares, by holder and kind."""
     secrets: tuple[tuple[int, tuple[tuple[int, bytes], ...]], ...]
     """Shares that open each kind (0: seed, 1: mask key, then noise), by holder's number."""
 
@@ -190,7 +190,7 @@ class ServerEnd(ABC):
     """Server's end of all sums of one kind."""
 
     collected: ClassVar[type[CollectingInputs]] = CollectingInputs
-    """Phase in which a sum of this kind is frozen, and which a checkpoint holds."""
+    """Phase in which a sum is frozen, and which a checkpoint holds."""
 
     def receive(
         self,
@@ -260,7 +260,7 @@ class ServerEnd(ABC):
         """Return the ring sum, (d,), for the server or a verifier.
 
         Raises:
-            PeerError: as :func:`added_up` and :meth:`unmask`.
+            PeerError: as :meth:`unmask`.
         """
         total = evidence.added_up(fixed, vectors)
         self.unmask(total, fixed, secrets)
@@ -276,7 +276,7 @@ class ServerEnd(ABC):
         """Return the ring sum, (d,), of the survivors' updates.
 
         Raises:
-            PeerError: as :meth:`recover_secrets` and :meth:`sum_of`.
+            PeerError: as :meth:`recover_secrets`.
         """
         secrets = self.recover_secrets(phase, survivors, releases)
         return self.sum_of(phase.fixed_sum(survivors), secrets, phase.vectors(store))
@@ -286,10 +286,8 @@ class ServerEnd(ABC):
     ) -> CollectingInputs | Lost:
         """Return the phase to retry without accuser and accused, or ``Lost``.
 
-        An honest member complains instead of submitting; ``over`` is True if the step has ended.
-
         Raises:
-            PeerError: the step is over, or the accuser has submitted.
+            PeerError: the step is ``over``, or the accuser has submitted: an honest one complains instead.
         """
         if not isinstance(phase, CollectingInputs):
             raise out_of_turn(sender, "Complaint", phase)
@@ -312,15 +310,12 @@ class SecureSum(ABC):
     helped: ClassVar[bool] = False
     """True if members outside the sum also hold and release parts of it."""
     dealer: ClassVar[PartyId | None] = None
-    """Dealer of the members' correlated randomness."""
     bad: ClassVar[str] = "a bad share box"
-    """Fault that a member complains about."""
     deals_secrets: ClassVar[bool] = False
     """True if members share secrets with each other between keys and inputs."""
     simulated_only: ClassVar[bool] = False
     """True if it hides nothing, so that no run may use it."""
     preload: ClassVar[tuple[str, ...]] = ()
-    """Modules that the fork server of a run preloads."""
 
     @property
     @abstractmethod
@@ -360,7 +355,7 @@ class SecureSum(ABC):
         return
 
     def prepare(self) -> SecureSum:
-        """Return the kind with the code for its members loaded; raise as :meth:`check_machine`."""
+        """Return the kind with its members' code loaded; raise as :meth:`check_machine`."""
         return self
 
     def deal(

@@ -21,9 +21,7 @@ class Repeatable:
     setup: Setup
     lists_digest: bytes
     sharers: frozenset[int]
-    """Members that share masks or shares."""
     alive: tuple[int, ...]
-    """Members in the sum, ascending."""
     added: tuple[int, ...]
 
 
@@ -98,11 +96,9 @@ def opening_contents(
 ) -> bytes:
     """Return the digest, signed by the server, of all contents of an opening's proof.
 
-    It includes the verifier's own knowledge, so that an auditor needs no other source. ``plain`` is the
-    encoded
-    ``Opened`` before sealing, whose random seeds prevent guessing; ``frames`` are signed adverts and
-    receipts;
-    ``vectors`` are digests by member number.
+    It includes the verifier's knowledge, so that an auditor needs no other source. ``plain`` is the encoded
+    ``Opened``,
+    whose random seeds prevent guessing; ``frames`` are adverts and receipts; ``vectors`` are digests.
     """
     adverts, receipts = frames
     fields: list[bytes | int] = []

@@ -26,9 +26,8 @@ class Setup:
     ring_bits: int
     removable: Removable | None = None
     everyone: bool = False
-    """True if opening needs all listed members, not any ``threshold``."""
     verified: bool = False
-    """True if receipts commit to the masked vectors, so that others can verify the opening."""
+    """True if receipts commit to the masked vectors."""
 
     def __post_init__(self) -> None:
         if list(self.members) != sorted(set(self.members)):
@@ -91,8 +90,7 @@ class Setup:
     def share_digester(self) -> Callable[[int, int, str, bytes], bytes]:
         """Return f(owner, holder, kind, share), the published digest of a share.
 
-        Caching the common context makes the server, which digests each pair of members twice, four times as
-        fast.
+        Caching the common context makes the server four times as fast.
         """
         context = crypto.digest_with("share context", *self.instance, more=3)
 

@@ -13,7 +13,7 @@ from securefl.protocol import messages
 from securefl.protocol.wire import envelope
 
 _OPEN: Final = 16
-"""Most incomplete frames of one sender; beyond, the oldest is dropped."""
+"""Most incomplete frames of one sender."""
 
 
 class CarriedFrames:
@@ -27,7 +27,7 @@ class CarriedFrames:
     def put(self, payload: envelope.Payload) -> bytes | None:
         """Store the piece of a verified carrier; return the frame that it completes.
 
-        A piece beyond the bounds of frames is dropped, since receivers reject it.
+        A piece beyond the bounds of frames is dropped, as by receivers.
         """
         header = payload.header
         if not _fits(header, len(payload.body)):

@@ -42,7 +42,7 @@ def decode(raw: bytes, culprit: str) -> messages.AnyMessage:
 
 
 def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
-    """Decode a struct that is not a message, such as the plaintext of a box; raise as :func:`decode`."""
+    """Decode a struct such as the plaintext of a box; raise as :func:`decode`."""
     try:
         value = msgspec.msgpack.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -53,7 +53,6 @@ def decode_struct(kind: type[StructT], raw: bytes, culprit: str) -> StructT:
 
 
 def _is_canonical(message: msgspec.Struct, raw: bytes) -> bool:
-    """Return True if ``message``, decoded from all of ``raw``, encodes to ``raw``."""
     last = message.__struct_fields__[-1] if message.__struct_fields__ else ""
     bulk = getattr(message, last, None)
     if not isinstance(bulk, bytes) or len(bulk) < _BULK:

@@ -1,9 +1,10 @@
 """Signed envelope: each frame names its place in the run and is signed.
 
-A frame is ``signature (64) || length of the header (1) || header || body``. The header is a MessagePack
-array. The body, (a piece of) an encoded message, is neither copied nor decoded before the signature is
-verified: Ed25519 over a domain label and the SHA-256 of the rest (ADR 0003). Frames are signed, not messages,
-so that only authenticated pieces enter reassembly.
+A frame is ``signature (64) || length of the header (1) || header || body``, with a MessagePack array as
+header. The
+body, (a piece of) an encoded message, is neither copied nor decoded before the signature is verified: Ed25519
+over
+a domain label and the SHA-256 of the rest (ADR 0003). Only authenticated pieces enter reassembly.
 """
 
 import hashlib
@@ -48,7 +49,7 @@ class Header(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     sender: _Word
     recipient: _Recipient
     session: Annotated[bytes, Meta(min_length=8, max_length=8)]
-    """Fresh at each start of the sender's process, so that a restart does not look like equivocation."""
+    """Fresh at each start of the process, so that a restart does not look like equivocation."""
     seq: Annotated[int, Meta(ge=0, le=2**62)]
     part: Annotated[int, Meta(ge=0, lt=MAX_PARTS)]
     parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)]

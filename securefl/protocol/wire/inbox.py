@@ -2,11 +2,12 @@
 
 Order of checks: size, form, known sender, signature, run and recipient, message size, session and sequence
 number. Only then is memory spent on the sender: at most ``MAX_OPEN`` times ``max_message`` bytes of pieces,
-for ``max_age`` seconds, and digests of its frames since the start of its previous round, at most
-``REMEMBERED`` (or two messages in smallest pieces, if more). A budget limits the bytes of all senders: the
-sender that holds most loses its oldest message first, and cannot crowd out another.
-
-Carriers are reassembled like messages, within the same bounds; the carried frame then passes all checks.
+for
+``max_age`` seconds, and digests of its frames since the start of its previous round, at most ``REMEMBERED``
+(or
+two messages in smallest pieces, if more). Carriers are reassembled like messages; the carried frame then
+passes
+all checks.
 """
 
 import hashlib
@@ -27,14 +28,14 @@ from securefl.protocol.wire.codec import decode
 REMEMBERED = 16_384
 """Most remembered frames per session; messages as old as forgotten ones are rejected as stale."""
 RECENT = 64
-"""Frames remembered of any round: more than a broker has in flight and may resend after a reconnect."""
+"""Frames remembered of any round: more than a broker has in flight and may resend."""
 MAX_SESSIONS = 64
-"""Most remembered earlier sessions of one process; the first are forgotten."""
+"""Most remembered earlier sessions of one process."""
 _WHO_ASKS = f"{SERVER} asks"
 """Key of servers that look for others: they do not lead, and end no session."""
 MAX_OPEN = 16
-"""Most incomplete messages of one sender. Beyond, the oldest carried frame is dropped, since its sender
-resends it in other carriers; without one, the oldest message.
+"""Most incomplete messages of one sender. The oldest carried frame is dropped first, since its sender
+resends it in other carriers.
 """
 _CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
 
@@ -47,9 +48,9 @@ class Delivery:
     place: kernel.Place
     message: messages.AnyMessage
     signed: bytes = field(repr=False)
-    """Exact frame if there was only one, else empty."""
+    """Empty if there were several frames."""
     session: bytes = carried.NOBODY
-    """Session of the sender's process; :data:`NOBODY` for a relayed frame."""
+    """:data:`NOBODY` for a relayed frame."""
 
     def event(self, now: float) -> kernel.Received[messages.AnyMessage]:
         """Return the machine event of this message."""
@@ -79,9 +80,9 @@ class _Session:
     round: int = -1
     """Latest round named by a frame; a wrong one harms only its sender."""
     past: int = 0
-    """Number of first entries of ``seen`` that came before any frame of that round."""
+    """First entries of ``seen`` that came before any frame of that round."""
     done: int = 0
-    """Number that came before any frame of the previous round; they are not sent again."""
+    """Those before any frame of the previous round; they are not sent again."""
     open: dict[int, _Assembly] = field(default_factory=dict)
     again: set[tuple[int, int]] = field(default_factory=set)
     """Frames of rejected or dropped messages: their copies count as new."""
@@ -99,7 +100,6 @@ class _Session:
         return False
 
     def least_needed(self) -> int:
-        """Return the sequence number of the incomplete message to drop first."""
         carried = (seq for seq, one in self.open.items() if one.header.kind == envelope.CARRIER)
         return next(carried, next(iter(self.open)))
 
@@ -125,10 +125,8 @@ class _Sender:
     session: _Session = field(default_factory=_Session)
     retired: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
     held: int = 0
-    """Bytes of incomplete messages."""
 
     def complete(self, seq: int) -> int:
-        """Remove a message; return the bytes freed."""
         freed = self.session.open.pop(seq).size
         self.held -= freed
         return freed
@@ -140,24 +138,21 @@ class _Sender:
 
 
 class Inbox:
-    """Inbox of one process.
+    """Inbox of one process, ``me``, in one run.
 
     A frame of a new session ends the sender's earlier one, whose late frames are rejected. A broker can
     replay an
-    earlier session later if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago.
-    That cuts off the present session, as dropping its frames would. Of a server, frames of an earlier epoch
-    are
-    rejected, and of two sessions in one epoch the first is followed.
+    earlier session if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago; that
+    cuts off
+    the present session, as dropping its frames would. Of a server, frames of an earlier epoch are rejected,
+    and of
+    two sessions in one epoch the first is followed.
 
-    Args:
-        run: frames of other runs are rejected.
-        me: required recipient of frames (or all).
-        roster: public keys of all senders.
-        max_message: largest message in bytes.
-        max_age: seconds after which an incomplete message is dropped.
-        budget: bytes that all incomplete messages may hold together; by default one message per roster entry,
-            so that senders of one message at a time never displace each other.
-        leader: server's session of the highest epoch known before; :data:`NOBODY` for none.
+    ``max_message`` and ``budget`` are bytes: of one message, and of all incomplete ones. Beyond the budget,
+    by default
+    one message per roster entry, the sender that holds most loses its oldest message first, and cannot crowd
+    out
+    another. ``leader`` is the server's session of the highest epoch known before.
     """
 
     def __init__(
@@ -201,7 +196,7 @@ class Inbox:
         self._oldest = min(born, default=math.inf)
 
     def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
-        """Process one frame as :meth:`take`; return the completed message, None for a duplicate or a part."""
+        """Process one frame as :meth:`take`; return only a completed message."""
         taken = self.take(frame, delivered_by, now)
         return None if isinstance(taken, FramePart) else taken
 
@@ -209,8 +204,8 @@ class Inbox:
         """Process one frame; return the completed message, the new part, or None for a duplicate.
 
         Raises:
-            PeerError: the frame is rejected. An authentic, new frame that completes no valid message is
-                remembered; every other rejection leaves memory unchanged.
+            PeerError: the frame is rejected. Only an authentic, new frame, of an invalid message, is
+                remembered.
         """
         payload = envelope.peek(frame, delivered_by)
         header = payload.header
@@ -252,7 +247,6 @@ class Inbox:
         return self.take(frame, carrier.sender, now)
 
     def _largest(self, header: envelope.Header) -> tuple[int, int]:
-        """Return the most bytes and parts of the message of this frame."""
         return (
             (messages.MAX_FRAME, _CARRIERS)
             if header.kind == envelope.CARRIER

@@ -27,10 +27,8 @@ class Outbox:
     """Signed frames of one process, numbered from 0 within a session.
 
     The session comes from ``entropy``, which must differ at each start of the process, even if all else
-    follows
-    from a seed. A server's first session does not lead. ``frame_limit`` is the largest frame in bytes that
-    the
-    broker takes (``MIN_FRAME`` to ``MAX_FRAME``).
+    follows from a
+    seed. ``frame_limit``, in bytes, is the broker's (``MIN_FRAME`` to ``MAX_FRAME``).
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class Outbox:
     def carriers(self, frame: bytes, limit: int) -> Iterator[bytes]:
         """Return the signed frames, of at most ``limit`` bytes, that carry a frame of this outbox unchanged.
 
-        Receivers recognise copies of the carried frame, and its signature can be relayed.
+        So receivers recognise copies of the carried frame, and its signature can be relayed.
 
         Raises:
             UsageError: the limit is below ``MIN_FRAME``.

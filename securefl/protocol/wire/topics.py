@@ -1,14 +1,13 @@
 """MQTT topic grammar, also the source of the broker's access rules (transport/acl).
 
-Names outside the grammar of :mod:`securefl.base.ids` (``+``, ``#``, ``a/b``, a party called ``all``) are a
-``UsageError``, since configuration and roster have checked every name before.
+Names outside the grammar of :mod:`securefl.base.ids` are a ``UsageError``, since they were checked before.
 
 ``sfl/1/<run>/up/<party>``       party to server
 ``sfl/1/<run>/down/<party>``     server to one party
 ``sfl/1/<run>/down/all``         server to all parties
 ``sfl/1/<run>/status/<party>``   presence of a process, signed; its last will, unsigned: a hint
-``sfl/1/<run>/peer/server/server``  servers of one run id among themselves: leadership (transport/leader_lock)
-``sfl/1/<run>/probe/<party>``    a process to itself, over its own connection: the broker's size limit
+``sfl/1/<run>/peer/server/server``  servers among themselves: leadership (transport/leader_lock)
+``sfl/1/<run>/probe/<party>``    a process to itself: the broker's size limit
 """
 
 from securefl.base.errors import PeerError, UsageError
@@ -28,7 +27,7 @@ def down(run: RunId, party: PartyId) -> str:
 
 
 def status(run: RunId, party: PartyId) -> str:
-    """Return the topic for the presence of a party or the server, and its last will."""
+    """Return the topic for the presence of a process, and its last will."""
     return _topic(run, "status", party, SERVER)
 
 

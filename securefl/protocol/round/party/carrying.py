@@ -1,7 +1,6 @@
 """Momentum carry: start values of per-example momentum (``training.dp_sgd.carry``).
 
-Mixing a public vector into a gradient before the clip costs no privacy: the global model's step, or an own
-upload that no sum hides.
+Mixing a public vector into a gradient before the clip costs no privacy.
 """
 
 import numpy as np
@@ -21,8 +20,7 @@ def has_carry(plan: RunPlan, what: str) -> bool:
 def last_global_step(plan: RunPlan, before: F32, after: F32) -> F64 | None:
     """Return minus the global model's last step over the server's learning rate: f64 ``(d,)``, uphill.
 
-    Models are f32 ``(d,)``. None (zeros) if one is not finite: the server's models must not make a party
-    raise.
+    None (zeros) if a model is not finite: the server's models must not make a party raise.
     """
     with np.errstate(invalid="ignore"):
         step: F64 = before.astype(np.float64) - after

@@ -28,18 +28,18 @@ from securefl.protocol.round.shared.metric_atoms import (
 from securefl.protocol.round.shared.missing import reason_to_leave
 
 MAX_REDRAWS = MAX_DRAWS - 1
-"""Draws of nonces after the first one of a round."""
+"""Draws of nonces after a round's first."""
 
 MISSED_CONFIRMATION = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = phases.ModelReceived | phases.Choosing | phases.HelloSent
-"""Phases in which only the model of the round is fixed."""
+"""Phases in which only the round's model is fixed."""
 RelayedT = TypeVar("RelayedT", messages.Hello, messages.Reveal)
 
 
 def on_model(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.ModelAnnounce
 ) -> phases.PartyPhase:
-    """Accept the model of a newer round in any phase; accept an unchanged resend."""
+    """Accept the model of a newer round in any phase, or an unchanged resend."""
     if isinstance(phase, _DRAWING) and place.round == phase.round:
         again = statement.read_model(ctx.plan, message.params)
         if statement.model_digest(again, phase.past.values) == phase.model:
@@ -79,7 +79,6 @@ def on_best(
 def _with_model(
     ctx: phases.PartyContext, phase: phases.PartyPhase, round_: int, params: F32
 ) -> phases.PartyHistory:
-    """Return the party's state for a round, with the model's step if momentum carries it."""
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
     past = replace(phase.past, spent=phases.last_spent_round(phase))
@@ -125,7 +124,6 @@ def on_invite(
 def _with_values(
     ctx: phases.PartyContext, phase: phases.ModelReceived, message: messages.Invite
 ) -> phases.ModelReceived:
-    """Take the announced values of the round into its model's digest; reject missing or excessive ones."""
     sent = message.values if isinstance(message, messages.ValuedInvite) else NO_VALUES
     values = check_values(ctx.plan.scenario, sent)
     model = statement.model_digest(phase.params, values)
@@ -135,7 +133,6 @@ def _with_values(
 def _begin_hello(
     ctx: phases.PartyContext, phase: phases.ModelReceived, draw: int
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Send the hello of a round, or choose a task group first."""
     named = phase.past.named
     if named is not None and named[0] == phase.round:
         return _send_hello(ctx, phase, draw, *named[1:])
@@ -152,7 +149,7 @@ def is_repeated_invitation(
     place: kernel.Place,
     message: messages.Invite,
 ) -> bool:
-    """Return True if the party has this invitation already, which is resent with the model."""
+    """Return True if the party has this invitation already."""
     same = (message.config_digest, message.model_digest) == (ctx.plan.config_digest(), phase.model)
     return same and place == kernel.Place(phase.round, attempt=phase.draw) and ctx.me not in message.excluded
 
@@ -255,7 +252,6 @@ def on_announce(
 def _check_hellos(
     ctx: phases.PartyContext, phase: phases.HelloSent, hellos: Mapping[PartyId, messages.Hello]
 ) -> None:
-    """Check that all hellos are for the same round, and enough; an honest server announces no others."""
     for party, hello in hellos.items():
         if hello.model_digest != phase.model or hello.config_digest != phase.hello.config_digest:
             raise PeerError(SERVER, f"announces {party} with another model or configuration")
@@ -272,7 +268,7 @@ def _check_hellos(
 def on_reveals(
     ctx: phases.PartyContext, phase: phases.NonceRevealed, place: kernel.Place, message: messages.Reveals
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Recompute seed and clusters, draw this party's keys for each instance, and start training."""
+    """Recompute the clusters, draw this party's keys for each instance, and start training."""
     at = kernel.Place(phase.round, attempt=phase.draw)
     reveals = read_relayed(ctx, at, place, message.reveals, messages.Reveal)
     nonces = {p: r.nonce for p, r in reveals.items()}
@@ -357,9 +353,9 @@ def on_reveals(
 def begin_training(
     ctx: phases.PartyContext, phase: phases.Working, *, wait: bool = True
 ) -> tuple[phases.Working, reports.Effects]:
-    """Start the round's first training, if it has not started.
+    """Start the round's first training, if due.
 
-    With ``PartyContext.trains_last`` it starts when only the inputs are due, or without ``wait``.
+    With ``PartyContext.trains_last`` it is due when only the inputs are, or without ``wait``.
     """
     if not phase.untrained:
         return phase, ()
@@ -381,9 +377,7 @@ def begin_instance(
 ) -> tuple[secure_sum.MemberPhase, messages.KeyAdvert]:
     """Draw the fresh keys of one attempt of one instance.
 
-    ``binding`` commits to the hellos, so to the weights that bound validated inputs: parties with different
-    hellos
-    agree on no key.
+    ``binding`` commits to the hellos, so to the weights that bound validated inputs.
     """
     setup, entropy = ctx.plan.setup(place, members, binding), randomness.instance_entropy(ctx.entropy, place)
     return ctx.sums.member.advertise(setup, ctx.me, weights, entropy)
@@ -392,7 +386,7 @@ def begin_instance(
 def compute_draw(
     ctx: phases.PartyContext, phase: phases.NonceRevealed, nonces: Mapping[PartyId, bytes]
 ) -> Draw:
-    """Return the clusters and weights that follow from all nonces.
+    """Return the draw that follows from all nonces.
 
     Raises:
         PeerError: a nonce is missing or does not match its commitment.

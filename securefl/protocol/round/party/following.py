@@ -1,7 +1,7 @@
 """Server that a party follows: one session in each epoch, never an earlier one (ADR 0054).
 
-A new server cannot continue a round with an announced draw: revealed nonces would let it choose the clusters.
-It may invite again before that, and request the shares of certified sums (ADR 0056).
+A new server cannot continue an announced draw: revealed nonces would let it choose the clusters. It may
+request the shares of certified sums (ADR 0056).
 """
 
 from dataclasses import replace
@@ -17,10 +17,7 @@ VOID_BY_RESTART: Final = "the server was started again, and the round is void"
 
 
 def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Send[messages.AnyMessage], ...]:
-    """Return the join messages: the party's versions, if known, then its progress.
-
-    The server compares versions when the last party joins.
-    """
+    """Return the join messages: versions (if known), which the server compares, then progress."""
     past = None if isinstance(phase, phases.Ended) else phase.past
     message = messages.JoinRun(
         config_digest=ctx.plan.config_digest(),
@@ -35,9 +32,9 @@ def join(ctx: phases.PartyContext, phase: phases.PartyPhase) -> tuple[kernel.Sen
 
 
 def is_from_idle_server(phase: phases.PartyPhase, event: kernel.Received[messages.AnyMessage]) -> bool:
-    """Return True if the message must be ignored: its server is in epoch 0, and leads nothing.
+    """Return True for a message to ignore: of a server in epoch 0, which leads nothing.
 
-    Such a server may call the roll, and end or pause the run of a party that follows none.
+    It may call the roll, and end or pause the run of a party that follows none.
 
     Raises:
         PeerError: only a server that leads may send the message.
@@ -87,7 +84,7 @@ def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.Par
 
 
 def _repeat_attestations(past: phases.PartyHistory) -> reports.Effects:
-    """Return the party's attestations, which an earlier server may not have stored."""
+    """An earlier server may not have stored the attestations."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
         return ()

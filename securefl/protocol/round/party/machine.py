@@ -25,9 +25,7 @@ INPUT_NOT_COUNTED = "the server went on without what it sent: it came too late, 
 def patience(scenario: Scenario) -> float:
     """Return the seconds of server silence after which a party leaves: twice an honest server's longest.
 
-    That is: all parties join, draws repeat, an instance takes all attempts, the rule consults the server's
-    data,
-    parties are too few. Large vectors extend it.
+    The server waits for joining, redraws, all attempts of an instance, its own data, and parties.
     """
     d = scenario.deadlines
     draws = (draw.MAX_REDRAWS + 1) * (d.hello + d.reveal)
@@ -79,7 +77,7 @@ class PartyMachine:
         return after, effects
 
     def _close_obsolete(self, before: phases.PartyPhase, after: phases.PartyPhase) -> None:
-        """Close computations that the step from ``before`` to ``after`` no longer needs."""
+        """Close computations that the new phase no longer needs."""
         kept = {id(one) for one in self._running(after)}
         for one in self._running(before):
             if id(one) not in kept:
@@ -130,14 +128,13 @@ class PartyMachine:
         return phase, ()
 
     def awaited_peers(self, phase: phases.PartyPhase) -> Collection[PartyId]:
-        """Return the server, or nothing while the party holds its inputs until the common time."""
+        """Return the server, or nothing while the party holds its inputs."""
         holds = isinstance(phase, phases.Working) and phase.submit_at is not None
         return () if holds else (SERVER,)
 
     def _handle_alarm(
         self, phase: phases.PartyPhase, now: float
     ) -> tuple[phases.PartyPhase, reports.Effects]:
-        """Handle an alarm: time to submit, a late training, or a silent server."""
         if isinstance(phase, phases.Working) and phase.submit_at is not None and now >= phase.submit_at:
             submitted, effects = sums.on_submit(self._ctx, phase, now)
             return submitted, (*effects, kernel.WakeAt(now + self._patience))
@@ -174,7 +171,6 @@ class PartyMachine:
         return after, (*effects, kernel.WakeAt(self._next_alarm(after, event.now)))
 
     def _set_round_times(self, phase: phases.Working, now: float) -> phases.Working:
-        """Set the times of a round whose clusters have just been drawn."""
         scenario = self._ctx.plan.scenario
         submit, deadlines = scenario.submit_seconds, scenario.deadlines
         if phase.untrained:
@@ -191,7 +187,6 @@ class PartyMachine:
         return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
     def _next_alarm(self, phase: phases.PartyPhase, now: float) -> float:
-        """Return the time of the next alarm: submission, training, or server silence."""
         paused = not isinstance(phase, phases.Ended) and phase.past.paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
         times = (phase.submit_at, phase.late_at, phase.train_at) if isinstance(phase, phases.Working) else ()
@@ -323,7 +318,6 @@ def _handle_sum_message(
 def _handle_certificate(
     ctx: phases.PartyContext, phase: phases.PartyPhase, place: kernel.Place, message: messages.Certificate
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Release shares, resend them, or ignore another party's certificate."""
     match phase:
         case phases.Endorsed():
             return release.on_certificate(ctx, phase, place, message)

@@ -39,7 +39,6 @@ class PartyContext:
     plan: RunPlan
     me: PartyId
     samples: int
-    """Declared sample count."""
     entropy: Entropy = field(repr=False)
     seams: upload.Seams = upload.HONEST
     spent: int = -1
@@ -47,7 +46,7 @@ class PartyContext:
     releases: int = 0
     atom_seed: bytes = b""
     allowed: int | None = None
-    """Updates that the party's own budget allows in this run, or None."""
+    """Updates that the party's own budget allows in this run."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     unreleased: tuple[tuple[str, int], ...] = ()
@@ -57,19 +56,18 @@ class PartyContext:
     """Known atoms of metrics; the party's own never changes."""
     choice: choices.LastChoice = choices.NO_CHOICE
     identity: crypto.Identity | None = field(default=None, repr=False)
-    """Opens messages sealed to this party, in verified rounds only."""
+    """Opens messages sealed to this party; in verified rounds only."""
     first: chain.ChainLink | None = None
-    """First link of the chain of models, in verified rounds."""
     root: bytes = b""
-    """Last root in the journal of a restarted party."""
+    """Last root of the chain of models."""
     rooted: int = -1
     """Round of that root; earlier links are rejected."""
     leader: bytes = b""
     prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
-    """Secure sum with its members' software (CrypTen) loaded; None if they need none."""
+    """With its members' software (CrypTen) loaded; None if they need none."""
 
     software: messages.Software | None = None
-    """Versions to report when joining; None for no report."""
+    """Versions to report when joining."""
     trains_last: bool = False
     """True if training may block sending; it then starts when only inputs are due."""
 
@@ -85,16 +83,14 @@ class VerifiableRound:
 
     certified: chain.CertifiedRound
     params: F32 = field(repr=False)
-    """Models of the round, f32 ``(k d,)``."""
+    """Of the round's start, f32 ``(k d,)``."""
     instances: Mapping[ClusterKey, secure_sum.Repeatable]
-    """Sums of the party's own clusters."""
     record: charges.RoundPreimage | None = field(default=None, repr=False)
     certificate: tuple[bytes, ...] = field(default=(), repr=False)
-    """Frames of the endorsements."""
     attested: bytes = b""
-    """Attested root; a party attests one per round."""
+    """One root per round."""
     places: tuple[kernel.Place, ...] = ()
-    """Places of its attestations: sums, and the step."""
+    """Of its attestations: sums, and the step."""
     signed: charges.SignedClaim | None = None
     values: StartValues = field(default_factory=lambda: NO_VALUES)
 
@@ -116,45 +112,40 @@ class PartyHistory:
     spent: int
     """Last round that the party will not start again."""
     releases: int = 0
-    """Updates released or about to be, counted against the privacy budget."""
+    """Made or about to be, counted against the privacy budget."""
     model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
-    """Round and model received last, if momentum carries the model's step."""
+    """Round and model received last, if momentum carries its step."""
     carry: F64 | None = field(default=None, compare=False, repr=False)
     """Start of per-example momentum, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms, kept from the first draw seen; empty without."""
+    """Kept from the first draw seen."""
     given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Sums with released shares, in all runs of its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds that took the masked input and whose opened sums are unknown."""
     unreleased: tuple[tuple[str, int], ...] = ()
-    """Run and round of this server's rounds that clustered the party without a release. A hello states those
-    that are over.
-    """
+    """Rounds of this server that clustered the party without a release; hellos state those that are over."""
     outcomes: Outcomes = ()
-    """Outcomes of rounds with this server that still count, over all runs."""
+    """Of rounds with this server, over all runs."""
     taken: tuple[int, ...] = ()
     """Rounds with unknown outcome that took the input, or for which the update waited."""
     choice: choices.LastChoice = choices.NO_CHOICE
-    """Named task group, if kept (``groups.choice_epsilon``)."""
     link: chain.ChainLink | None = None
-    """Last link of the chain of models seen confirmed."""
+    """Last one seen confirmed."""
     verifying: VerifiableRound | None = None
-    """Last round that can be verified."""
     seen: frozenset[bytes] = frozenset()
     """Digests of the models trained on, if the server is to name the best."""
     leader: bytes = b""
     """Session of the followed server; empty before the first one leads."""
     named: tuple[int, int, str] | None = field(default=None, repr=False)
-    """Round, task group and reason for no choice, as sent to a server that was replaced. Another group would
-    disclose that the party could not choose.
+    """Round, group and reason for no choice, as sent to a replaced server. Another group would disclose that
+    the party could not choose.
     """
     announced: charges.SignedClaim | None = None
-    """Link of the last announcement, as signed by the server."""
+    """Link of the last announcement."""
     released: SentRelease | None = None
     """Last shares sent; None with hidden groups."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Announced values of the round."""
     paused: bool = False
     """True if the server last announced a pause: silence is then expected."""
 
@@ -174,7 +165,6 @@ class ModelReceived:
     round: int
     params: F32 = field(repr=False)
     model: bytes
-    """Digest of ``params``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +190,9 @@ class HelloSent:
     nonce: bytes = field(repr=False)
     hello: messages.Hello
     group: int = field(default=0, repr=False)
-    """Number of the model to train; confidential if groups are hidden."""
+    """Model to train; confidential if groups are hidden."""
     groupless: str = field(default="", repr=False)
-    """Reason for no choice, so that updates are zeros; empty if chosen."""
+    """Reason for no choice, so that updates are zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,19 +223,17 @@ class Working:
     hellos: Mapping[PartyId, messages.Hello]
     nonces: Mapping[PartyId, bytes] = field(repr=False)
     samples: int | None
-    """Most own samples to train on; None for all."""
     instances: Mapping[ClusterKey, secure_sum.MemberPhase | None]
-    """By cluster; None if a retry left this party out, so that it is not counted."""
+    """None if a retry left this party out, so that it is not counted."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
-    """All clusters of the round as drawn, by digest of their updates' model."""
+    """All clusters of the round as drawn, by digest of the model."""
     counting: tuple[clustering.Atom, ...] | None = None
-    """Parties that send metrics, in their fixed atoms; None if metrics ignore atoms."""
+    """Atoms of the parties that send metrics; None if metrics ignore atoms."""
     uploads: tuple[upload.EncodedUpdate, ...] = ()
-    """Completed uploads by local work; with hidden groups counts and slots."""
+    """By local work; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
     groupless: str = field(default="", repr=False)
     seat: int = field(default=-1, repr=False)
-    """Seat in a hidden group, set with the update."""
     submit_at: float | None = None
     """Time to send all masked inputs (``Scenario.submit_seconds``); None: each when ready."""
     late_at: float | None = None
@@ -253,7 +241,6 @@ class Working:
     trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
     """Results before ``submit_at``, by local work; encoded, entered and sent together."""
     untrained: bool = False
-    """True if the first training has yet to start."""
     train_at: float | None = None
     """Latest start of training: the server does not announce lost instances."""
 
@@ -274,17 +261,15 @@ class Endorsed:
 
     past: PartyHistory
     after: PartyHistory
-    """State after the release; momentum may start from the released update."""
+    """State after the release."""
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
     question: LedgerQuestion
     admission: leakage.Admission
-    """Ledger's answer to ``question``."""
     given: leakage.Given = field(repr=False)
-    """Sums that may be opened by model of their updates, about to enter the account."""
+    """Sums that may open, by model of their updates, about to enter the account."""
     instances: Mapping[ClusterKey, secure_sum.InputSent]
-    """Instances that may be opened."""
     seat: int = field(default=-1, repr=False)
 
 
@@ -299,7 +284,6 @@ class CountsReleased:
     question: LedgerQuestion
     seat: int = field(repr=False)
     slots: Mapping[ClusterKey, secure_sum.InputSent]
-    """Instances still closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""Checks of a party before it releases any share (protocol.md, steps 6-9).
-
-``docs/protocol.md`` lists the attack that each check stops.
+"""Checks of a party before it releases any share (protocol.md, steps 6-9, with the attack that each stops).
 """
 
 from collections.abc import Mapping
@@ -182,7 +180,6 @@ def on_certificate(
 
 
 def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -> phases.Endorsed:
-    """Store the certificate, if rounds are verified."""
     verifying = phase.after.verifying
     if verifying is None or verifying.certified.round != phase.round:
         return phase
@@ -193,7 +190,6 @@ def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -
 def _ledger_question(
     ctx: phases.PartyContext, phase: phases.Working, survivors: frozenset[PartyId]
 ) -> leakage.LedgerQuestion:
-    """Return the question to the ledger: all published limits, and this party's own."""
     limits = {party: hello.limits for party, hello in phase.hellos.items()}
     return leakage.LedgerQuestion(
         phase.round,
@@ -209,9 +205,9 @@ def _reason_from_repeats(
 ) -> str | None:
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
-    Only the party's own account counts. Accounts differ, so it sits out and the certificate stays. Honest
-    servers
-    repeat a model after a round without an update, so no peer is blamed.
+    Accounts differ, so the party sits out and the certificate stays. Honest servers repeat a model after a
+    round
+    without an update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -268,13 +264,13 @@ def _check_receipts(
     message: messages.Freeze,
     admission: Admission,
 ) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
-    """Check that all survivors of our instances masked under our lists; return their receipts by instance.
+    """Check that all survivors of our instances masked under our lists; return their receipts.
 
     Otherwise a server could make one member share masks with colluders only, and have others release its
-    self-mask
-    seed. Survivors are those of the assigned cluster: one that a retry left out would be missing from this
-    sum
-    only, and the difference of two reclusterings' totals would be its update.
+    seed.
+    Survivors are those of the assigned cluster: one that a retry left out would be missing from this sum
+    only, and
+    the difference of two reclusterings would be its update.
     """
     stated = _read_receipts(ctx, instances, message, admission)
     for key, instance in instances.items():
@@ -306,9 +302,9 @@ def _check_commitments(
     admission: Admission,
     stated: Mapping[tuple[reports.ClusterKey, PartyId], messages.Receipt],
 ) -> dict[reports.ClusterKey, bytes] | None:
-    """Return the commitments that fix each sum before anything opens; None if sums are not verified.
+    """Return the commitments that fix each sum before anything opens; ours must match our receipts.
 
-    Those of our own instances must match our receipts.
+    None if sums are not verified.
     """
     if not ctx.plan.scenario.secure_sum.verified:
         return None
@@ -336,7 +332,6 @@ def _read_receipts(
     message: messages.Freeze,
     admission: Admission,
 ) -> dict[tuple[reports.ClusterKey, PartyId], messages.Receipt]:
-    """Return the signed receipts of members, at most one each: their lists and inputs."""
     stated: dict[tuple[reports.ClusterKey, PartyId], messages.Receipt] = {}
     for frame in message.receipts:
         delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)

@@ -1,7 +1,7 @@
 """Rounds that took a party's masked input, until its release or later hellos resolve them.
 
-``threshold`` shares open a sum, with or without this party's. Until a round is resolved the party sends no
-further update without noise on its model (docs/protocol.md, "Rounds without a certificate"; ADR 0058).
+``threshold`` shares open a sum, with or without this party's. Until then the party sends no further update
+without noise on its model (docs/protocol.md, "Rounds without a certificate"; ADR 0058).
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ BLOCKED = (
 def drawn_clusters_of(
     ctx: phases.PartyContext, params: F32, assignment: clustering.Assignment
 ) -> leakage.Given:
-    """Return all clusters of a round as drawn, by digest of their updates' model."""
+    """Return all clusters of a round as drawn, by digest of the model."""
     every = range(len(assignment.clusters))
     return sums_by_model(ctx.plan, params, assignment, assignment.participants, every)
 
@@ -35,7 +35,7 @@ def drawn_clusters_of(
 def record_input(
     ctx: phases.PartyContext, past: phases.PartyHistory, round_: int, drawn: leakage.Given
 ) -> phases.PartyHistory:
-    """Return the state of a party about to send its masked input of a round."""
+    """Return the state before the masked input of a round is sent."""
     one = leakage.UnresolvedRound(
         ctx.plan.run, round_, drawn, max_silent_members(ctx.plan), frozenset({ctx.me})
     )
@@ -45,14 +45,14 @@ def record_input(
 def record_taken_round(
     ctx: phases.PartyContext, past: phases.PartyHistory, round_: int
 ) -> phases.PartyHistory:
-    """Return the state of a party that watches the chain of models, if any, for a round."""
+    """Return the state that watches the chain of models, if any, for a round."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
     return replace(past, taken=(*past.taken, round_))
 
 
 def record_release(ctx: phases.PartyContext, past: phases.PartyHistory, round_: int) -> phases.PartyHistory:
-    """Return the state of a party that releases a round's shares, and so knows its sums."""
+    """Return the state after a release, which makes a round's sums known."""
     return replace(
         past,
         unresolved=tuple(one for one in past.unresolved if (one.run, one.round) != (ctx.plan.run, round_)),
@@ -74,7 +74,7 @@ def is_blocked(ctx: phases.PartyContext, past: phases.PartyHistory, drawn: leaka
 def with_statements(past: phases.PartyHistory, hello: messages.Hello) -> messages.Hello:
     """Return the hello with the rounds in which this party has released nothing.
 
-    It can no longer release: the keys to its share boxes existed only in the phase that it left.
+    It can no longer release: the keys to its share boxes are gone.
     """
     if not past.unreleased:
         return hello
@@ -122,7 +122,7 @@ def count_missing(
 ) -> tuple[phases.PartyHistory, Effects]:
     """Enter the rounds with this party's input that are missing from the chain.
 
-    ``known`` is the last link seen confirmed before (None if unknown), ``link`` the last one now.
+    ``known`` is the last link seen confirmed before, ``link`` the last one now.
     """
     follows = known is not None and known.root in {link.root, link.claim.previous}
     at = link.claim.round
@@ -137,7 +137,6 @@ def count_missing(
 def _parties_stating(
     one: leakage.UnresolvedRound, hellos: Mapping[PartyId, messages.Hello]
 ) -> frozenset[PartyId]:
-    """Return the parties that state that they released nothing in this round."""
     wanted = (one.run, one.round)
     return frozenset(
         party

@@ -53,9 +53,9 @@ def resend_release(phase: phases.Idle, said: phases.SentRelease) -> tuple[phases
 def on_counts(
     ctx: phases.PartyContext, phase: phases.CountsReleased, place: kernel.Place, message: messages.SlotCounts
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Release the slots of the own cluster that have as many members as each party requires.
+    """Release the slots of the own cluster with as many members as each party requires.
 
-    Release nothing if the own seat is empty: a member moved counts. Visibly false counts are rejected.
+    Release nothing if the own seat is empty: a member moved counts.
     """
     if place.round != phase.round:
         raise PeerError(SERVER, f"sends group counts of round {place.round} in round {phase.round}")
@@ -110,7 +110,6 @@ def _release_report(
     among: Mapping[reports.ClusterKey, secure_sum.InputSent],
     released: messages.ReleasedShares,
 ) -> reports.SharesReleased:
-    """Return the report of the release: the survivors and dropouts whose secrets it reveals."""
     items = sorted(released.instances, key=lambda item: (item.reclustering, item.cluster))
     given = [
         (instance.setup.members, *ctx.sums.member.exposed_members(instance, item))

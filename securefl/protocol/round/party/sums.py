@@ -52,8 +52,7 @@ def on_trained(
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Encode the update, submit it to every ready sum, and start the next training.
 
-    If a training fails, zeros with the usual noise are sent: the server chooses the model, so silence would
-    disclose something about the data.
+    If training fails, zeros with the usual noise are sent: silence would disclose something about the data.
     """
     work = event.work
     if event.round != phase.round:
@@ -98,7 +97,7 @@ def on_trained(
 def _record_submission(ctx: phases.PartyContext, phase: phases.Working) -> reports.Effects:
     """Record the update durably before the first masked input.
 
-    A restarted party must not submit a second update, nor metrics in other atoms, ever.
+    A restarted party must never submit a second update, nor metrics in other atoms.
     """
     seed, atoms = phase.past.atom_seed, phase.counting
     works = clustering.works_of(ctx.plan.scenario.clustering)
@@ -118,7 +117,6 @@ def _record_submission(ctx: phases.PartyContext, phase: phases.Working) -> repor
 def _keep_result(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.Working, reports.Effects]:
-    """Keep the result of a training, unencoded, and start the next."""
     if event.work != len(phase.trained):
         return phase, ()
     current = replace(phase, trained=(*phase.trained, event))
@@ -131,7 +129,7 @@ def _keep_result(
 def on_late(
     ctx: phases.PartyContext, phase: phases.Working, now: float
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    """Submit zeros for unfinished trainings: silence would disclose something about the data."""
+    """Submit zeros for unfinished trainings, as :func:`on_trained` does."""
     current: phases.PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
     effects = list[reports.Effects]()
     for work in range(len(phase.uploads), clustering.works_of(ctx.plan.scenario.clustering)):
@@ -147,9 +145,8 @@ def on_submit(
 ) -> tuple[phases.Working, reports.Effects]:
     """Send all masked inputs at the time common to all parties (``Scenario.submit_seconds``).
 
-    Zeros replace unfinished works, because training time depends on the data. Every work is encoded and
-    recorded
-    now, for equal delay.
+    Zeros replace unfinished works, because training time depends on the data. All is encoded now, for equal
+    delay.
     """
     current, effects = (
         replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
@@ -211,8 +208,7 @@ def _check_retry(
 ) -> None:
     """Check that a retry has fewer of the same members, enough of them, and attempts left.
 
-    A known sketch rules out a retry. Other members could be enough colluders to open the update before the
-    freeze.
+    A known sketch rules it out. Other members could be enough colluders to open the update before the freeze.
     """
     sums = ctx.plan.scenario.secure_sum
     if place.attempt >= sums.max_attempts:

@@ -24,9 +24,9 @@ class UpdateId:
 
     round: int
     work: int
-    """Index of the local work; 0 unless the scenario has ``new_work``."""
+    """0 unless the scenario has ``new_work``."""
     before: F32 = field(repr=False)
-    """Global parameters of the round, (d,)."""
+    """Global parameters, (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     """``clusters[r][j]``: members of cluster j in reclustering r."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
@@ -77,20 +77,19 @@ class Seams:
     update: Callable[[F64, UpdateId], F64] = _update_unchanged
     """f64 update before the clip, (d,)."""
     clip: Callable[[F64, float | None, UpdateId], F64] = _clip
-    """Clip: update and the scenario's L2 bound, None for no bound."""
+    """Of the update, to the scenario's L2 bound; None for no bound."""
     encode: Encode = _round_to_grid
     """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
     noise: Callable[[I64, UpdateId], I64] = _noise_unchanged
-    """Privacy noise about to be added, i64 steps; not called without noise."""
+    """Noise about to be added, i64 steps; not called without noise."""
     without: Callable[[int, int], int] = _no_component_left_out
-    """Number of leading components of removable noise to leave out, given those never removed and the round.
-    """
+    """Number of first components of removable noise to leave out, given those never removed and the round."""
     encoded: Callable[[I64, UpdateId], I64] = _encoded_unchanged
-    """i64 values after encoding and noise, before the ring."""
+    """i64 values before the ring."""
     said: Callable[[F64, UpdateId], F64] = _metrics_unchanged
-    """f64 metrics of the received model, in samples; not called without metrics."""
+    """f64 metrics of the received model, in samples."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
-    """Shares about to be sealed to the server, and the round."""
+    """Shares about to be sealed, and the round."""
 
 
 HONEST = Seams()
@@ -103,7 +102,6 @@ class EncodedUpdate:
     ring: Ring
     """Update and words, (d + w,); leaves the party only masked."""
     saturated: int
-    """Coordinates beyond the encoding's range."""
 
     def __repr__(self) -> str:
         return f"Upload({self.ring.size} words)"
@@ -114,7 +112,7 @@ def make_upload(
 ) -> EncodedUpdate:
     """Encode an update, f64 ``(d + w,)``: change of the parameters, then metrics of the received model.
 
-    ``weight`` is public, in (0, 1]. ``entropy`` is of this party, round and work.
+    ``weight`` is public, in (0, 1].
     """
     expect(update, "update", np.float64, (plan.upload_length,))
     sent = seams.update(update[: plan.length], occasion)

@@ -27,7 +27,7 @@ def on_proof(
     """Repeat an opening or the step, and attest the result.
 
     Raises:
-        UnsignedProofError: the proof cannot be decrypted, or the server has not signed its contents.
+        UnsignedProofError: the server has not signed the contents, or they cannot be decrypted.
         PeerError: the result differs from the claim, or the proof is not for this party.
     """
     verifying, last = past.verifying, past.link
@@ -146,7 +146,7 @@ def _open_sealed(
 
 
 _Proven = tuple[SignedClaim, Callable[[], Contents], Callable[[], None]]
-"""Signed claim of a proof, its contents as evidence, and the check that it may fail."""
+"""Signed claim of a proof, its contents as evidence, and its check."""
 
 
 def _read_opening_proof(
@@ -199,7 +199,6 @@ def _check_signed_claim(
     message: messages.OpeningProof | messages.StepProof,
     contents: bytes,
 ) -> SignedClaim:
-    """Return the server's signed claim of a proof with these contents."""
     signed = SignedClaim(claim=message.claim, place=place, contents=contents, signature=message.signature)
     signed_claim.check_signed(signed, ctx.plan.roster, ctx.plan.run)
     return signed

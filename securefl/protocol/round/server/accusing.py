@@ -13,7 +13,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 def equivocation_evidence(
     plan: RunPlan, phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
 ) -> bytes:
-    """Return a rejected message with an earlier conflicting one of its sender, or empty."""
+    """Return a rejected message with a conflicting earlier one of its sender, or empty."""
     if isinstance(event.message, messages.Attest | messages.Endorse | messages.Receipt) and event.signed:
         for frame in _earlier_frames(phase, event):
             known = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
@@ -39,7 +39,6 @@ def bad_shares_evidence(
 def _earlier_frames(
     phase: phases.ServerPhase, event: kernel.Received[messages.AnyMessage]
 ) -> Iterator[bytes]:
-    """Yield the stored frames of the same party."""
     party, place = event.sender, event.place
     if isinstance(phase, phases.Certifying) and party in phase.endorsements:
         yield phase.endorsements[party][1]

@@ -12,7 +12,7 @@ from securefl.protocol.round.shared import reports
 
 
 def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> bool:
-    """Return True if the instance is lost, or collects inputs and is not waiting."""
+    """Return True if the instance is lost, or has all inputs that it waits for."""
     if isinstance(instance, secure_sum.CollectingInputs):
         return not instance.missing or now >= deadline
     return isinstance(instance, secure_sum.Lost)
@@ -75,7 +75,7 @@ def retry_without_missing(
 
     A party missing in one instance is counted in none, so its others start over too. An instance without
     attempts
-    left is lost with its members, which may cascade. Waiting for a missing party is not being missing.
+    left is lost with its members, which may cascade.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _give_up_unfinished(phase, now)
@@ -111,7 +111,6 @@ def retry_without_missing(
 
 
 def _give_up_unfinished(phase: phases.Summing, now: float) -> tuple[phases.Summing, reports.Effects]:
-    """Give up sums that need a member missing now."""
     flat: reports.Effects = ()
     for key, instance in phase.instances.items():
         if isinstance(instance, secure_sum.CollectingInputs) and instance.unfinished:
@@ -129,7 +128,6 @@ def _start_over(
     excluded: frozenset[PartyId],
     now: float,
 ) -> tuple[phases.Summing, reports.Effects]:
-    """Start the next attempt of an instance, or give it up."""
     after = secure_sum.retry(instance, excluded, ctx.plan.scenario.secure_sum.max_attempts)
     if isinstance(after, secure_sum.Lost):
         return _with_instance(phase, key, after, now, now), (lost_report(after),)

@@ -15,9 +15,9 @@ def on_connection(
     event: kernel.PresenceHint | kernel.Heard | kernel.Offline | kernel.Online,
     expected: Set[PartyId],
 ) -> tuple[phases.RunningPhase, Effects]:
-    """Record a party's broken or working connection, or a change of the server's own.
+    """Record a broken or working connection of an ``expected`` party, or a change of the server's own.
 
-    Names outside ``expected`` are not stored: a broker can invent any number.
+    Other names are not stored: a broker can invent any number.
     """
     match event:
         case kernel.Heard(party=party):

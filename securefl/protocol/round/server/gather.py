@@ -90,9 +90,9 @@ def on_all_sent(
 def resend_invitation(
     ctx: phases.ServerContext, phase: phases.CollectingHellos, party: PartyId
 ) -> tuple[phases.CollectingHellos, reports.Effects]:
-    """Resend the round's model and invitation to a party that started since.
+    """Resend the round's model and invitation, once, to a party that started since.
 
-    This happens once: otherwise each short message would be answered with a model.
+    Otherwise each short message would be answered with a model.
     """
     standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.again
     if party in known or party not in ctx.plan.roster.parties:

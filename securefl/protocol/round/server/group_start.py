@@ -4,11 +4,9 @@ In the first ``groups.warmup`` rounds all parties train the first model. Then, e
 the model with the most divided cluster means is split: it moves to one side along their main difference, and
 a
 new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
-follow, but only to replace a model without an opened sum, which no party trains.
-
-The scenario determines when a model starts: members that lie about their choice cannot delay one, and no
-model
-with an opened sum is replaced.
+follow, but only to replace a model without an opened sum, which no party trains. The scenario fixes the
+times:
+members that lie about their choice cannot delay a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +57,7 @@ def split_models(
 ) -> tuple[F32, F64]:
     """Return all models f32 ``(k d,)`` and the optimiser's moments f64 ``(s, k d)``, one split if due.
 
-    Both are given after the round's step; ``totals`` are the members in each sum of hidden groups.
+    ``totals`` are the members in each sum of hidden groups.
     """
     if not is_split_due(plan, round_):
         return models, moments
@@ -92,7 +90,6 @@ def _spreads(
     totals: Mapping[ClusterKey, int] | None,
     there: int,
 ) -> Mapping[int, task_groups.Spread]:
-    """Return the spread of each model with two or more sums left after the screen."""
     left = group_sums.screen_sums(plan, sums, drawn, totals)
     found = {}
     for group in range(there):

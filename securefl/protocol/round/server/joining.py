@@ -14,7 +14,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 
 def expected_participants(plan: RunPlan) -> Set[PartyId]:
-    """Return the participants to wait for first, with the dealer if the sums need it."""
+    """Return the participants to wait for first, with any dealer."""
     parties, dealer = plan.roster.parties.keys(), plan.sums.dealer
     return parties if dealer is None else parties | {dealer}
 
@@ -57,7 +57,6 @@ def on_software(
 def _version_report(
     ctx: phases.ServerContext, reported: Mapping[PartyId, messages.Software]
 ) -> reports.Effects:
-    """Return the report on parties whose versions differ from the server's, if any."""
     if ctx.software is None:
         return ()
     others = tuple((party, _versions(one)) for party, one in sorted(reported.items()) if one != ctx.software)
@@ -122,7 +121,6 @@ def _start_or_continue(
 
 
 def _reason_to_reject(message: messages.Join, expected: bytes) -> str | None:
-    """Return why a participant cannot join, or None."""
     if not isinstance(message, messages.JoinRun) or message.version != messages.WIRE_VERSION:
         speaks = message.version if isinstance(message, messages.JoinRun) else 1
         return (

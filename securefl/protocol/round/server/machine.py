@@ -87,7 +87,6 @@ class ServerMachine:
     def _handle_event(
         self, phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Handle an event, with its time on the online clock."""
         after: phases.ServerPhase = phase
         effects: Effects = ()
         match event:
@@ -216,7 +215,6 @@ class ServerMachine:
     def _settle(
         self, phase: phases.ServerPhase, effects: Effects, now: float
     ) -> tuple[phases.ServerPhase, Effects]:
-        """Close steps until one has to wait; set its alarm."""
         while True:
             if isinstance(phase, phases.Summing):
                 after, more = sums.advance(self._ctx, phase, now)
@@ -374,7 +372,6 @@ def _answers(
     | phases.Certifying
     | phases.Releasing,
 ) -> Collection[PartyId]:
-    """Return the parties that have answered the step."""
     match phase:
         case phases.Joining():
             return phase.joined

@@ -20,4 +20,4 @@ class OpenedRound:
     totals: Mapping[ClusterKey, int] | None = None
     """Members in each sum of a hidden group's updates; None without hidden groups."""
     excluded: frozenset[ClusterKey] = frozenset()
-    """Sums that failed a check."""
+    """Those that failed a check."""

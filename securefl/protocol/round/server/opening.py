@@ -40,7 +40,7 @@ def request_slots(
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Send each cluster the opened seats of its counts; its members then release slots.
 
-    Clusters with impossible counts get none: honest members would reject them.
+    Impossible counts are not sent: honest members would reject them.
     """
     plan, round_ = ctx.plan, phase.standing.round
     limits = (phase.view.limits[party] for party in phase.frozen.survivors)
@@ -110,11 +110,6 @@ def _open_sum(
     key: reports.ClusterKey,
     secrets: secure_sum.OpenedSecrets,
 ) -> Ring:
-    """Return the sum of vectors, added up before or now.
-
-    Raises:
-        PeerError: a member's secret differs from the advertised one.
-    """
     server, instance = ctx.plan.sums.server, phase.frozen.instances[key]
     fixed = instance.fixed_sum(phase.frozen.survivors)
     if key not in phase.totals:
@@ -200,7 +195,6 @@ def on_release(
 
 
 def _release_statement(phase: phases.Releasing, sender: PartyId) -> bytes:
-    """Return the statement that the sender's release is bound to."""
     told = next(
         (
             one.seats

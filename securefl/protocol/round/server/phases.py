@@ -42,15 +42,15 @@ class ServerContext:
 
     plan: RunPlan
     identity: crypto.Identity = field(repr=False)
-    """Key pair that opens releases sealed to the server."""
+    """Opens releases sealed to the server."""
     store: secure_sum.VectorStore
     initial: F32 = field(repr=False)
     """Parameters before the first round, (d,)."""
     entropy: Entropy = field(repr=False)
     resumed: Resumed | None = None
-    """State that an earlier server of the run left; None for the first."""
+    """None for the run's first server."""
     software: messages.Software | None = None
-    """Versions to compare with those of parties; None for no comparison."""
+    """Versions to compare with those of parties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,8 @@ class Checkpoint:
     done: reports.RoundDone | None = None
     """Report of a round whose model is to be tested; None if a round is to start."""
     certified: StoredOpening | None = None
-    """Round whose shares were requested."""
     norm: float | None = None
-    """L2 norm of the update behind ``done``; None without one."""
+    """L2 norm of the update behind ``done``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +75,11 @@ class Resumed:
     announced: int = -1
     """Last round whose draw was announced."""
     drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
-    """Clusters of that round, by reclustering; empty if not drawn."""
+    """Its clusters, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
-    """Seed of the last formed atoms, even if no party received it; empty for none."""
+    """Of the last formed atoms, even if no party received it."""
     claimed: tuple[int, bytes] = (-1, b"")
-    """Round and root of the last claim that was or may have been proven."""
+    """Round and root of the last claim that may have been proven."""
 
     @property
     def last_round(self) -> int:
@@ -107,7 +106,6 @@ class PendingClaim:
     asked: Mapping[kernel.Place, frozenset[PartyId]]
     """Parties to attest each sum and the step."""
     attests: Mapping[kernel.Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
-    """Signed frames of the attestations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +129,21 @@ class ServerSession:
     """State of one server process, in no checkpoint."""
 
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
-    """Parties whose connection broke, by the broker's report, and the time: a hint that shortens waiting."""
+    """Time when the broker reported a broken connection: a hint that shortens waiting."""
     pace: Pace = field(default_factory=Pace, compare=False)
-    """Pace of the present step; in sums, the start of the first."""
+    """Of the present step; in sums, the start of the first."""
     clock: OnlineClock = field(default_factory=OnlineClock)
-    """Clock of all times in the server's phases."""
     interrupted: bool = False
     """True if the server lost the broker in this round."""
     leader: bytes = b""
     """Session in the epoch, which hellos name."""
     elsewhere: frozenset[PartyId] = frozenset()
-    """Parties that send hellos to the server of a later epoch."""
+    """Parties that follow the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
     """Parties that state a later drawn round than this server's."""
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
     pausing: str = ""
-    """Reason to stop before the next round; empty without one."""
+    """Reason to stop before the next round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +151,11 @@ class Attendance(FeatureSlot):
     """Attendance of the last rounds."""
 
     present: int = 0
-    """Hellos in the last round with enough of them; 0 before."""
+    """Hellos in the last round with enough of them."""
     lone_rounds: int = 0
     """Rounds in a row with too few parties."""
     lone_seconds: float = 0.0
-    """Online seconds of waiting for more parties in these rounds."""
+    """Online seconds of waiting in these rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +166,8 @@ class ModelProgress(FeatureSlot):
     stale_rounds: int = 0
     """Rounds since the best accuracy, or the best value of ``stop.metric``."""
     best: BestOfRun | None = None
-    """With ``stop.metric``: the best model that sites have evaluated."""
     unused_rounds: int = 0
-    """Rounds whose ``stop.metric`` had too much noise to be used."""
+    """Rounds whose ``stop.metric`` was too noisy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +175,7 @@ class Claims(FeatureSlot):
     """Claims about the models, in verified rounds."""
 
     chain: Attested | None = None
-    """Last confirmed link of the chain of models."""
+    """Last confirmed link."""
     pending: PendingClaim | None = None
     """Claim of the last round, until confirmed or void."""
 
@@ -192,7 +188,7 @@ class ServerState:
     round: int
     params: F32 = field(repr=False)
     moments: F64 = field(repr=False)
-    """Moments of the server optimiser, f64 ``(s, k d)``."""
+    """f64 ``(s, k d)``."""
     progress: ModelProgress = field(default_factory=ModelProgress)
     updates: int = 0
     """Rounds that gave an update."""
@@ -204,7 +200,6 @@ class ServerState:
     """Parameters of the round before, for momentum."""
     releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
     atom_seed: bytes = b""
-    """Seed of the run's atoms; empty without."""
     barred: frozenset[PartyId] = frozenset()
     """Parties that cost a sum by another secret than advertised."""
     late: frozenset[PartyId] = frozenset()
@@ -212,9 +207,8 @@ class ServerState:
     quorum: Attendance = field(default_factory=Attendance)
     claims: Claims = field(default_factory=Claims)
     epoch: int = 0
-    """Epoch that this server leads; 0 for none."""
+    """0 for none."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    """Announced values of the round."""
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
@@ -263,14 +257,13 @@ class CollectingHellos:
     model: bytes
     excluded: frozenset[PartyId]
     hellos: Mapping[PartyId, tuple[messages.Hello, bytes]] = field(repr=False)
-    """Hello and its signed frame."""
     deadline: float
     """Until model and invitation are sent: ``deadlines.quorum`` from the round's start."""
     sent: bool = False
     waits: int = 0
     """Deadlines passed with too few hellos."""
     again: frozenset[PartyId] = frozenset()
-    """Parties that were sent the model again, as they started after it was sent."""
+    """Parties that were resent the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +289,6 @@ class RoundView:
     limits: Mapping[PartyId, messages.Limits] = field(repr=False)
     drawn: Draw
     samples: Mapping[PartyId, int]
-    """Declared sample counts of all present parties."""
 
     @property
     def assignment(self) -> clustering.Assignment:
@@ -313,9 +305,8 @@ class Summing:
     instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase]
     deadlines: Mapping[reports.ClusterKey, float]
     began: Mapping[reports.ClusterKey, float]
-    """Start of each instance's step."""
     paces: Mapping[str, Pace] = field(default_factory=dict)
-    """Pace by kind of step, over all instances: one alone has too few answers."""
+    """By kind of step, over all instances: one alone has too few answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,10 +316,10 @@ class Frozen:
     survivors: frozenset[PartyId]
     statement: bytes
     ledger: bytes
-    """Head of the leakage ledger, as every survivor signs it."""
+    """Head of the leakage ledger."""
     instances: Mapping[reports.ClusterKey, secure_sum.CollectingInputs]
     commitments: Mapping[reports.ClusterKey, bytes] = field(default_factory=dict)
-    """Commitments to each sum, in the order of keys; empty if not verified."""
+    """In the order of keys; empty if not verified."""
 
     @property
     def share_holders(self) -> frozenset[PartyId]:
@@ -345,11 +336,11 @@ class StoredOpening:
     frozen: Frozen
     """Its handles of inputs belong to another server and are invalid."""
     certificate: tuple[bytes, ...]
-    """Signed frames; empty if the freeze itself requested shares."""
+    """Empty if the freeze itself requested shares."""
     totals: Mapping[reports.ClusterKey, bytes] = field(repr=False)
     """Sums of masked vectors in wire format; verified sums have ``vectors`` instead."""
     vectors: Mapping[reports.ClusterKey, Mapping[int, bytes]] = field(repr=False)
-    """Masked vectors by member number."""
+    """By member number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +365,7 @@ class Releasing:
     shares: Mapping[reports.ClusterKey, Mapping[PartyId, secure_sum.Opening]] = field(repr=False)
     deadline: float
     counts: tuple[reports.SlotsCounted, ...] | None = None
-    """Opened counts of hidden groups, once their slots are requested."""
+    """Of hidden groups, once their slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
     """Sums of masked vectors, (d,), if added up before the shares."""
     again: bool = False
@@ -392,12 +383,11 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """Phase of waiting for gradients of the server's own data, once the sums are open."""
+    """Phase of waiting for gradients of the server's own data, in the order ``asked``."""
 
     standing: ServerState
     opened: OpenedRound
     asked: tuple[int, ...]
-    """Reclusterings in the order of the gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,8 +397,9 @@ class Attesting:
     standing: ServerState
     deadline: float
     then: CollectingHellos | kernel.Finished | None
-    """Next round, or the end, once they confirm. None in a restarted server, which then starts a round with
-    this model or the one before.
+    """Next round, or the end. None in a restarted server, which then starts a round with this model or the
+    one
+    before.
     """
 
 
@@ -418,9 +409,9 @@ class Evaluating:
 
     standing: ServerState
     done: reports.RoundDone
-    """Report of the round, without accuracy and loss."""
+    """Without accuracy and loss."""
     norm: float | None = None
-    """L2 norm of the aggregated update; None if there was none."""
+    """L2 norm of the aggregated update."""
     again: bool = False
     """True if a restarted server tests the model."""
 

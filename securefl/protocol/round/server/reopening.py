@@ -1,8 +1,9 @@
 """Openings that survive a restart of the server: stored state, and the repeated request (ADR 0056).
 
-Certified survivors fix one set of sums that their shares open, whichever server asks. A restarted server
-receives the same sealed boxes, so no party discloses more. The round is void with hidden groups, whose shares
-take two requests, and if a verified round's masked inputs exceed :data:`MAX_VECTOR_BYTES`.
+Certified survivors fix one set of sums, whichever server asks. A restarted server receives the same sealed
+boxes, so no party discloses more. The round is void with hidden groups, whose shares take two requests, and
+if a
+verified round's masked inputs exceed :data:`MAX_VECTOR_BYTES`.
 """
 
 from collections.abc import Mapping
@@ -84,7 +85,6 @@ def _totals(ctx: phases.ServerContext, frozen: phases.Frozen) -> dict[reports.Cl
 def _vectors(
     ctx: phases.ServerContext, frozen: phases.Frozen
 ) -> Mapping[reports.ClusterKey, Mapping[int, bytes]] | None:
-    """Return the masked vectors that prove verified sums; None if they are too large."""
     verified = {key: one for key, one in frozen.instances.items() if one.setup.verified}
     size = sums.exact_sum(
         len(one.inputs) * one.setup.length * one.setup.ring_bits // 8 for one in verified.values()
@@ -98,7 +98,6 @@ def _vectors(
 
 
 def _store_vectors(ctx: phases.ServerContext, certified: phases.StoredOpening) -> phases.Frozen:
-    """Return the frozen round with its vectors in this server's store."""
     frozen = certified.frozen
     instances = dict(frozen.instances)
     for key, vectors in certified.vectors.items():

@@ -1,9 +1,9 @@
 """Resumption of a server: its epoch, its starting point, and the outcome of an open round.
 
-A restarted server continues from the last stored :class:`Checkpoint`, and leads the epoch after the highest
-stated one (ADR 0054). A round with an announced draw is void and its updates count as released, unless its
-shares were requested (:mod:`securefl.protocol.round.server.reopening`). A round with invitations only starts
-again.
+A restarted server continues from the last :class:`Checkpoint`, in the epoch after the highest stated one (ADR
+0054). A round with an announced draw is void and its updates count as released, unless its shares were
+requested
+(:mod:`securefl.protocol.round.server.reopening`). A round with invitations only starts again.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def checkpoint_effect(standing: phases.ServerState, phase: phases.Evaluating | N
 
 
 def next_epoch(own: int, stated: Mapping[PartyId, phases.StatedProgress]) -> int:
-    """Return the epoch to lead: the one after all known epochs; ``own`` is 0 for none."""
+    """Return the epoch to lead, after all known ones; ``own`` is 0 for none."""
     believed = (one.epoch for one in stated.values() if one.epoch <= own + MAX_EPOCH_LEAD)
     return min(max(own, *believed, 0) + 1, wire.MAX_EPOCH)
 
@@ -125,7 +125,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
 
 
 def _repeat_last_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> reports.Effects:
-    """Report the last confirmed claim, which an earlier server may not have recorded."""
+    """An earlier server may not have recorded the last confirmed claim."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
     link, frames = standing.claims.chain.link, standing.claims.chain.frames
@@ -178,7 +178,7 @@ def end_announced_round(
 
 
 def may_be_unknown_atoms(ctx: phases.ServerContext, atom_seed: bytes) -> bool:
-    """Return True if these atoms may be unknown to all parties, as an earlier server was killed."""
+    """Return True if a killed server may have sent these atoms to no party."""
     resumed = ctx.resumed
     return (
         resumed is not None and atom_seed == resumed.atom_seed and not resumed.checkpoint.standing.atom_seed

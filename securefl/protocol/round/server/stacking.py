@@ -52,7 +52,7 @@ class RoundAggregate:
     """Shape (d,); None if no reclustering had the clusters or gradient that the rule needs."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
-    """(reclustering, cluster) pairs that the rule, and no check, left out."""
+    """Those that the rule, and no check, left out."""
     trust: Trust = NO_TRUST
     moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
     """Coordinates that the update covers; with task groups, of groups with one."""
@@ -63,9 +63,9 @@ def sums_for_rule(
 ) -> Sequence[ClusterSum]:
     """Return the sums that the rule sees: those that no check (step 12) excluded.
 
-    The inner-product rule sees excluded sums too, with a mean of zero: its gamma is a share of all sums
-    (Xiang et
-    al. 2023, Algorithm 2).
+    The inner-product rule sees all, excluded ones with a mean of zero: its gamma is a share of all sums
+    (Xiang et al.
+    2023, Algorithm 2).
     """
     if isinstance(plan.scenario.aggregation.rule, robust.InnerProduct):
         return sums
@@ -123,10 +123,11 @@ def aggregate_round(
 ) -> RoundAggregate:
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
-    ``seed`` is the round's certified seed; ``reference`` the mean of past aggregates, from the optimiser's
-    moments,
-    f64 ``(d,)``; ``excluded`` and ``unit`` as for :func:`stack_sums`. ``gradients``, f64 ``(d,)`` from the
-    server's data, are by reclustering; a rule that needs one skips reclusterings without it.
+    ``seed`` is the round's certified seed; ``reference`` the mean of past aggregates, f64 ``(d,)``;
+    ``excluded`` and
+    ``unit`` as for :func:`stack_sums`. ``gradients``, f64 ``(d,)``, are by reclustering; a rule that needs
+    one skips
+    reclusterings without it.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
     seen = sums_for_rule(plan, sums, excluded)

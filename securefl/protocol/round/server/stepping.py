@@ -65,8 +65,8 @@ def apply_optimiser(plan: RunPlan, standing: ServerState, update: F64) -> tuple[
 def allowed_waits(plan: RunPlan, standing: ServerState) -> int:
     """Return the hello deadlines that a round waits for enough parties, doubled after each such round.
 
-    Absent parties then cost few rounds. The last round of a run without any update waits as long as
-    ``deadlines.quorum`` allows.
+    Absent parties then cost few rounds. The last round of a run without any update waits for
+    ``deadlines.quorum``.
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize
@@ -85,7 +85,7 @@ def add_waits(plan: RunPlan, standing: ServerState, waits: int) -> ServerState:
 
 
 def is_quorum_overdue(plan: RunPlan, standing: ServerState) -> bool:
-    """Return True if there were too few parties for as long as ``deadlines.quorum`` allows."""
+    """Return True if too few parties lasted for ``deadlines.quorum``."""
     return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
 
 

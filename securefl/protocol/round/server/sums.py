@@ -110,7 +110,6 @@ def next_deadline(ctx: phases.ServerContext, phase: phases.Summing, now: float) 
 def _close(
     ctx: phases.ServerContext, instance: secure_sum.ServerPhase, now: float
 ) -> tuple[secure_sum.ServerPhase, float, reports.Effects]:
-    """End an instance's current step with the members that answered."""
     plan = ctx.plan
     closed = plan.sums.server.close(instance, plan.scenario.secure_sum.max_attempts)
     after, place = closed.phase, closed.phase.setup.place

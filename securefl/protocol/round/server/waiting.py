@@ -1,7 +1,8 @@
 """Waiting at the server: until all answers, a deadline, or an earlier end by hints (ADR 0032).
 
-Hints (a broken connection, a missed deadline) shorten the wait for the parties concerned, once enough answers
-show the usual time. They never exclude a party that answers in time.
+Hints (a broken connection, a missed deadline) shorten the wait for these parties, once enough answers show
+the
+usual time. They never exclude a party that answers in time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ GRACE_SECONDS = 0.5
 RECONNECT_SECONDS = 1.5
 """Seconds to return after a broken connection: connect, subscribe, report."""
 PACE_FACTOR = 2.0
-"""Least length of a step, in multiples of its answers' usual time."""
+"""Least length of a step, in multiples of the usual time."""
 
 _NOBODY: Mapping[PartyId, float] = MappingProxyType({})
 
@@ -29,11 +30,10 @@ class Pace:
     """Pace of answers in a step of a round."""
 
     began: float = 0.0
-    """Time of the request; for kinds of step with several starts, the first."""
+    """For kinds of step with several starts, the first."""
     took: Mapping[PartyId, float] = field(default_factory=lambda: _NOBODY)
-    """Seconds of each answer."""
+    """In seconds."""
     last: float = -math.inf
-    """Time of the last answer."""
 
     def with_answer(self, party: PartyId, now: float, began: float | None = None) -> Pace:
         """Return the pace with one more answer; a party's slowest counts."""
@@ -64,11 +64,9 @@ def step_end(
 
     The usual time is the larger of the ``least``-th answer and the median: one of the ``least`` fastest is
     honest.
-    No step ends before twice that time, nor before disconnected parties could return.
-
-    ``late`` parties missed a deadline; ``gone`` has the time when a party's connection broke. ``began`` is
-    the
-    start of the step, if not ``pace.began``.
+    No step ends before twice that time, nor before parties that are ``gone`` (since a time) could return.
+    ``late``
+    parties missed a deadline.
     """
     if not missing or len(pace.took) < least:
         return deadline

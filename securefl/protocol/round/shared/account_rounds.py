@@ -1,7 +1,7 @@
 """Rounds that accounts allow, by dropout rate.
 
-Without noise: rounds without an update before parties wait for another model, from random draws, since each
-account judges all sums on one model together. With noise: releases of a budget that end in opened sums.
+Without noise: rounds without an update before parties wait for another model, from random draws. With noise:
+releases of a budget that end in opened sums.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,6 @@ from securefl.scenario import Scenario
 
 DROPOUT_RATES = (0.0, 0.05, 0.2)
 MOST_ROUNDS = 50
-"""Most rounds on one model to try."""
 _TRIES = 3
 _LARGEST = 60
 """Largest federation to try: 60 parties in clusters of 12 take 1 s, 100 in clusters of 25 take 6 s."""
@@ -64,8 +63,8 @@ def least_kept(scenario: Scenario, rate: float) -> float:
 def allowed_rounds(scenario: Scenario, rate: float) -> int:
     """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
-    The scenario is feasible, without noise, atoms or fixed clusters. ``rate`` is the probability of a dropout
-    before the input.
+    The scenario is feasible, without noise, atoms or fixed clusters. ``rate`` is that of dropouts before the
+    input.
     """
     return median_low(_try_rounds(scenario, rate, number) for number in range(_TRIES))
 
@@ -97,7 +96,6 @@ def _drops_out(seed: bytes, party: PartyId, rate: float) -> bool:
 
 
 def _is_limited(scenario: Scenario) -> bool:
-    """Return True if accounts judge sums on a repeated model, and random draws show how."""
     clustering = scenario.clustering
     return (
         scenario.privacy.unit == "none"

@@ -8,14 +8,14 @@ from securefl.methods import clustering, feasibility
 from securefl.protocol.round.shared.plan import RunPlan
 
 Step = Literal["hello", "shares", "training", "verify"]
-"""Steps that transfer vectors: the model, members' messages and inputs, proofs."""
+"""Steps that transfer vectors."""
 
 BYTES_PER_SECOND = 1e6
 """Least bandwidth of each party's connection."""
 
 
 def allowed_seconds(plan: RunPlan, step: Step) -> float:
-    """Return the seconds for a step: its deadline, or the transfer of its vectors if that is longer."""
+    """Return the seconds for a step: its deadline, or the transfer of its vectors if longer."""
     wanted: float = getattr(plan.scenario.deadlines, step)
     return max(wanted, vector_bytes(plan, step) / BYTES_PER_SECOND)
 
@@ -23,8 +23,7 @@ def allowed_seconds(plan: RunPlan, step: Step) -> float:
 def vector_bytes(plan: RunPlan, step: Step) -> int:
     """Return the most bytes of vectors through one party's connection in a step.
 
-    ``hello`` has the models, four bytes per parameter; ``verify`` proofs; other steps the words of all the
-    party's sums, times a factor of the secure sum.
+    ``hello`` has the models, four bytes per parameter; ``verify`` proofs; others all the party's sums.
     """
     if step == "hello":
         return 4 * plan.total_parameters
@@ -40,8 +39,9 @@ def vector_bytes(plan: RunPlan, step: Step) -> int:
 def proof_bytes(plan: RunPlan) -> tuple[int, int]:
     """Return the most bytes of vectors in the proof of an opening and of a step; 0 if not verified.
 
-    Opening: all vectors of a cluster. Step: all sums of a round, the optimiser's moments (eight bytes per
-    parameter each), the next model (four bytes per parameter).
+    Opening: all vectors of a cluster. Step: all sums of a round, moments (eight bytes per parameter), the
+    next model
+    (four).
     """
     proofs = feasibility.proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step

@@ -1,8 +1,8 @@
 """Atom seed of a run: the certified seed of its first atom draw with all nonces revealed.
 
-Each party that saw it stores it durably before any submission, and states it in later hellos. An absent party
-adopts the seed that more than q others state: one is honest. No honest party takes part under two seeds, so
-its updates open only together with its atom mates'.
+Each party stores it durably before any submission, and states it in later hellos. An absent party adopts the
+seed that more than q others state: one is honest. No honest party takes part under two seeds, so its updates
+open only together with its atom mates'.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 def atom_seed_of(plan: RunPlan, hellos: Mapping[PartyId, messages.Hello], known: bytes) -> bytes:
     """Return the seed of a round's atoms; if its draw forms them, the agreed statement of kept atoms.
 
-    ``known`` is the caller's own seed; empty for none.
+    ``known`` is the caller's own seed.
 
     Raises:
         PeerError: hellos state two seeds, not the known one, or one of another roster; or too few confirm it

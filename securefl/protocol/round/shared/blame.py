@@ -34,7 +34,7 @@ class FaultFound(NamedTuple):
 def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None = None) -> FaultFound:
     """Return the process that a charge convicts, with its fault.
 
-    ``first``, the first link of the chain of models, is needed only if another first model is announced.
+    ``first``, the first link of the chain, is needed only if another first model is announced.
 
     Raises:
         NoFaultError: the charge is unsigned, is of another run or scenario, or shows no fault.
@@ -147,7 +147,6 @@ def _repeat_of(
     plan: RunPlan,
     certified: chain.CertifiedRound,
 ) -> Callable[[], None]:
-    """Return the check of the contents, once the server's signature covers them."""
     match contents:
         case charges.Announced():
             link = chain.link_of(plan.run, signed.claim)
@@ -159,12 +158,11 @@ def _repeat_of(
 
 
 def _is_announcement(signed: charges.SignedClaim) -> bool:
-    """Return True if signed in an announcement; in a proof the round is the claim's."""
+    """In a proof the round is the claim's."""
     return signed.claim.round < signed.place[0]
 
 
 def _claim_conflict(one: charges.SignedClaim, signed: charges.SignedClaim, plan: RunPlan) -> str:
-    """Return how two claims conflict; empty if both may be true."""
     for first, other in ((one, signed), (signed, one)):
         root, round_ = chain.link_of(plan.run, first.claim).root, first.place[0]
         differ = root != chain.link_of(plan.run, other.claim).root
@@ -182,7 +180,6 @@ def _claim_conflict(one: charges.SignedClaim, signed: charges.SignedClaim, plan:
 
 
 def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
-    """Return True if a quorum endorsed another statement of the claimed round."""
     claim, quorum = charge.signed.claim, plan.limits.quorum
     signers, statements = set[PartyId](), set[bytes]()
     for frame in charge.endorsements:
@@ -198,7 +195,6 @@ def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
 def _model_fault(
     signed: charges.SignedClaim, shown: charges.Announced, plan: RunPlan, first: chain.ChainLink | None
 ) -> str:
-    """Return the fault of an announced model; empty if it may be true."""
     if not _is_announcement(signed) or signed.contents != signed_claim.announced_contents(
         shown.model, shown.attests
     ):
@@ -329,7 +325,6 @@ def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> FaultFound:
 def _secret_fault(
     setup: secure_sum.Setup, owner: int, kind: int, held: Mapping[int, bytes], advert: messages.KeyAdvert
 ) -> str:
-    """Return how a shared secret differs from the advertised one, or empty."""
     try:
         secret = crypto.combine({holder + 1: share for holder, share in held.items()}, setup.threshold)
     except crypto.BadShareError as error:

@@ -1,7 +1,7 @@
 """Privacy budgets: releases of each party, for party, server and simulation.
 
-A release counts once the party is in a round's clusters, since others may open the sum of its input without
-it. So all count the same, except that a restarted party counts the submissions in its journal.
+A release counts once the party is in a round's clusters: others may open the sum of its input without it. A
+restarted party counts the submissions in its journal instead.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,8 @@
 """Chain of models: a root per round over the results of its sums, step and model (ADR 0044).
 
-The server proposes a link by a claim. It is confirmed once enough members of each cluster attest their sum,
-and enough of a committee the step.
+The server claims a link. It is confirmed once enough members of each cluster attest their sum, and enough of
+a
+committee the step.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +38,6 @@ class CertifiedRound:
     drawn: Draw
     survivors: frozenset[PartyId]
     commitments: Mapping[ClusterKey, bytes]
-    """Commitment to each sum that may be opened."""
 
     def alive(self, key: ClusterKey) -> tuple[PartyId, ...]:
         """Return the survivors of one cluster."""
@@ -126,7 +126,7 @@ def missing_attests(
 ) -> str | None:
     """Return what a claim lacks to be confirmed, or None.
 
-    ``by`` has parties with valid attestations, by place of the sum, or of the round for its step.
+    ``by`` has attesting parties by place of the sum, or of the round for its step.
     """
     for key, stated in zip(certified.commitments, claim.sums, strict=True):
         found = len(by.get(kernel.Place(claim.round, *key), ()))

@@ -1,7 +1,8 @@
 """Charges: stored evidence of a fault, for ``securefl verify`` (ADR 0044, Evidence).
 
 They hold signed values and preimages of signed digests, so that any reader can judge. The machine that
-rejects a message makes the charge without judging it, and never sends it.
+rejects
+a message makes the charge without judging it, and never sends it.
 """
 
 from typing import TypeAlias
@@ -34,7 +35,6 @@ class RoundPreimage(ChargePart, frozen=True, kw_only=True):
 
     draw: int
     model: bytes
-    """Digest of the round's models."""
     hellos: tuple[tuple[messages.Name, messages.Hello | messages.StatingHello], ...]
     nonces: tuple[tuple[messages.Name, bytes], ...]
     survivors: tuple[messages.Name, ...]
@@ -45,7 +45,6 @@ class Announced(ChargePart, frozen=True, kw_only=True):
     """Contents of a rejected announcement."""
 
     model: bytes
-    """Digest of the sent models."""
     attests: tuple[bytes, ...]
 
 
@@ -56,7 +55,6 @@ class ShownOpening(ChargePart, frozen=True, kw_only=True):
     members: tuple[messages.Name, ...]
     sharers: tuple[int, ...]
     added: tuple[int, ...]
-    """Members whose vectors follow."""
     adverts: tuple[bytes, ...]
     receipts: tuple[bytes, ...]
     opened: bytes
@@ -82,7 +80,7 @@ class FalseClaim(ChargePart, frozen=True, kw_only=True):
 
     signed: SignedClaim
     earlier: tuple[SignedClaim, ...]
-    """Claims that the party accepted before."""
+    """Accepted before."""
     endorsements: tuple[bytes, ...]
     """Certificate of the last round that the party can verify."""
     record: RoundPreimage | None

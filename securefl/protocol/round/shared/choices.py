@@ -1,8 +1,9 @@
 """Open choices of task groups: their rounds and answers (docs/adr/0041).
 
 An open choice is a release: the server makes the models, and asks which fits best. With
-``groups.choice_epsilon`` a party answers by randomised response in a few fixed rounds, and keeps the answer
-between them. Their epsilons add up.
+``groups.choice_epsilon`` a party answers by randomised response in a few fixed rounds, whose epsilons add up,
+and
+keeps the answer between them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ class LastChoice(NamedTuple):
     """Last answer of a party."""
 
     made: int = 0
-    """Choices so far; those missed while away count and are not made up for."""
+    """Those missed while away count and are not made up for."""
     group: int = 0
 
 
@@ -41,7 +42,7 @@ def choices_due(groups: Groups, round_: int) -> int:
 
 
 def is_choosing(plan: RunPlan, round_: int, kept: LastChoice) -> bool:
-    """Return True if a party chooses in a round, rather than repeat its last group."""
+    """Return True if a party chooses in a round, not repeats its last group."""
     if model_count(plan, round_) == 1:
         return False
     return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
@@ -62,7 +63,7 @@ def group_to_name(plan: RunPlan, round_: int, preferred: int | None, own: entrop
 
 
 def choices_epsilon(scenario: Scenario) -> float | None:
-    """Return the pure epsilon of a party's group choices in a run, of its whole data; None: unbounded."""
+    """Return the pure epsilon of a party's group choices in a run; None: unbounded."""
     groups = scenario.groups
     if groups.choice_epsilon is None:
         return None

@@ -33,16 +33,16 @@ class Draw:
     """Draw of a round, fixed once all nonces are known."""
 
     seed: bytes
-    """Certified seed, 32 bytes; public once the clusters are drawn."""
+    """32 bytes; public once the clusters are drawn."""
     assignment: Assignment
     weights: Mapping[PartyId, float]
-    """Weights of the participants, in (0, 1]."""
+    """Of the participants, in (0, 1]."""
     resting: tuple[PartyId, ...]
     """Parties present but not drawn, without a whole atom, or in too small a fixed cluster."""
     atom_seed: bytes = b""
     """Seed of the run's atoms and labels of kept ones, public; empty without."""
     number: int = 0
-    """Number of void draws of the round before this one."""
+    """Void draws of the round before this one."""
     cap: int | None = None
     """U: declared count of weight 1; None if all weigh the same."""
     groups: Mapping[PartyId, int] = field(default_factory=lambda: NO_GROUPS)
@@ -83,7 +83,7 @@ def _shortage_for_clusters(plan: RunPlan, present: Collection[PartyId], atom_see
 
 
 def reason_none_drawn(plan: RunPlan, present: Collection[PartyId], drawn: Draw) -> str:
-    """Return why no party was drawn, for the report of the skipped round."""
+    """Return why no party was drawn."""
     lacking = shortage(plan, present, drawn.atom_seed)
     most = plan.limits.max_cluster_size
     return f"{len(present)} parties are there; {lacking or f'whole atoms fit no clusters of {most} or fewer'}"
@@ -101,9 +101,9 @@ def draw_round(
 ) -> Draw:
     """Return clusters and weights of the round, with no participants if too few atoms are whole.
 
-    ``draw`` is the number of void draws before; ``nonces`` are of all parties present. Fixed clusters ignore
-    them; other draws from the seed do not. ``atom_seed`` is the statement of kept atoms if this draw forms
-    them.
+    ``draw`` is the number of void draws before. Fixed clusters ignore the nonces; other draws from the seed
+    do not.
+    ``atom_seed`` is the statement of kept atoms if this draw forms them.
 
     Raises:
         PeerError: a sample count is outside its limits.
@@ -145,7 +145,7 @@ def clusters_of(
 ) -> Assignment:
     """Return the clusters that follow from a round's certified seed, 32 bytes, for draws and audits.
 
-    ``present`` are the parties with a hello. ``atom_seed`` is empty without atoms.
+    ``present`` are the parties with a hello.
     """
     clustering = plan.scenario.clustering
     if tells_groups(plan.scenario.groups):
@@ -191,7 +191,7 @@ def _unions(plan: RunPlan, seed: bytes, atom_seed: bytes, present: Collection[Pa
 
 
 def usable_samples(plan: RunPlan, drawn: Draw) -> int | None:
-    """Return the most samples that an honest party trains on; None for all (``weighting.use``)."""
+    """Return the most samples that an honest party trains on; None for all."""
     return drawn.cap if plan.scenario.weighting.use == "truncated" else None
 
 

@@ -42,7 +42,7 @@ def draw_inside_groups(
 ) -> clustering.Assignment:
     """Draw clusters inside each group in ascending order; groups too small for one wait.
 
-    No party takes part if all clusters together are too few parties for a round.
+    No party takes part if all clusters together have too few for a round.
     """
     clusters: list[tuple[PartyId, ...]] = []
     tasks: list[int] = []
@@ -62,12 +62,11 @@ def draw_inside_groups(
 
 
 def _participants_of_group(plan: RunPlan, members: int) -> int:
-    """Return the most members of a group that fill clusters of the smallest size, or 0."""
     size = plan.scenario.clustering.size
     return clustering.most_fitting(members, size, size, clustering.max_cluster_size(plan.scenario))
 
 
 def likeliest_group(losses: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int | None:
-    """Return the model of least loss, f64 ``(k,)``, the lowest number of equals; None if none is finite."""
+    """Return the first model of least loss, f64 ``(k,)``; None if none is finite."""
     finite = np.isfinite(losses)
     return int(np.where(finite, losses, np.inf).argmin()) if finite.any() else None

@@ -7,10 +7,7 @@ BEFORE_RESTART: Final = LATE + "meant for the server before it was started again
 
 
 def late_reason(kind: str, round_: int, doing: str) -> str:
-    """Return the reason for a message of a step that has ended.
-
-    ``doing`` is the receiver's state, as in "the server is consulting".
-    """
+    """Return the reason for a message of an ended step; ``doing`` is as in "the server is consulting"."""
     return f"{LATE}{kind} of round {round_}, {doing}"
 
 

@@ -17,7 +17,6 @@ from securefl.protocol.round.shared.statement import model_digest
 from securefl.scenario import Scenario
 
 TRIED_DRAWS = 3
-"""Draws of clusters that are tried before a run."""
 
 
 def leakage_limits(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
@@ -33,10 +32,8 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     """Return a party's limits for sums on a repeated model; None if it only reports.
 
     None with privacy noise, which is fresh each round: epsilon accounts for any combination of sums, and
-    limits
-    would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates are
-    zeros:
-    kept atoms bound the leakage of metrics.
+    limits would
+    end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates are zeros.
     """
     me = PartyId("own")
     return (
@@ -92,7 +89,7 @@ def sums_by_model(
 ) -> leakage.Given:
     """Return the sums of a round that count as opened, by digest of their updates' model.
 
-    ``params`` are all models, f32 ``(k d,)``; with open task groups each cluster has its group's.
+    ``params`` are all models, f32 ``(k d,)``.
     """
     tasks, alive = assignment.tasks, frozenset(survivors)
     models = {
@@ -133,8 +130,8 @@ def try_draws(scenario: Scenario) -> tuple[int, ...]:
     """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
     The draws are the same in all processes, unrelated to a run's. None are tried with one reclustering, new
-    work
-    for each, atoms, or leakage that is only reported.
+    work for
+    each, atoms, or leakage that is only reported.
 
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.
@@ -143,7 +140,6 @@ def try_draws(scenario: Scenario) -> tuple[int, ...]:
 
 
 def _try_draws(scenario: Scenario) -> tuple[leakage.Admission, ...]:
-    """Return the openings in each of the draws of :func:`try_draws`."""
     clustering = scenario.clustering
     planned = clustering.reclusterings
     sheltered = works_of(scenario.clustering) > 1 or clustering.atoms > 1
@@ -168,7 +164,7 @@ def _try_draws(scenario: Scenario) -> tuple[leakage.Admission, ...]:
 
 
 def trial_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences on trial draws: opened reclusterings, and updates that q colluders find.
+    """Yield the sentences on trial draws and on updates that q colluders find.
 
     Raises:
         ConfigError: as :func:`try_draws`.
@@ -183,7 +179,7 @@ def trial_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[header.Sentence]:
-    """Yield the number of updates that q colluders (the first: clusters are random) find in opened sums."""
+    """The colluders are the first parties, since clusters are random."""
     colluders = scenario.secure_sum.colluders
     if not colluders:
         return

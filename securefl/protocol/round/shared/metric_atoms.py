@@ -1,6 +1,6 @@
 """Metrics without noise, opened over atoms that parties keep in all runs (ADR 0060).
 
-A party whose atom is not completely in the run sends zeros as metrics, as its mates know from the atoms.
+A party whose atom is not completely in the run sends zeros as metrics.
 """
 
 from collections.abc import Collection, Mapping

@@ -18,11 +18,10 @@ class OnlineClock:
     """Online time in seconds: a machine's clock less its time offline."""
 
     lost: float = 0.0
-    """Seconds that do not count."""
     standing_at: float = -math.inf
     """Least reading: where the clock stood when the broker was lost."""
     since: float | None = None
-    """Time when the broker was lost; None while connected."""
+    """Time when the broker was lost."""
     waited_at: float = -math.inf
     """Reading when the clock last stood still for others to return."""
     owed: float = 0.0
@@ -42,9 +41,9 @@ class OnlineClock:
     def start(self, now: float) -> OnlineClock:
         """Return the clock of a server that has reconnected.
 
-        It stands still only :data:`OTHERS_RETURN` seconds, running or offline, after it last did: a peer that
-        breaks
-        connections often must not stop it for good.
+        It stands still only :data:`OTHERS_RETURN` seconds after it last did: a peer that breaks connections
+        often must not
+        stop it for good.
         """
         if self.since is None:
             return self

@@ -27,10 +27,7 @@ def dealer_digest(run: RunId, scenario: Scenario, roster: crypto.Roster) -> byte
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A checked scenario, its roster, and the length of the model's parameter vector.
-
-    It has no slots, so that constant digests are cached (``cached_property``).
-    """
+    """A checked scenario, its roster, and the model's length; without slots, so that digests are cached."""
 
     run: RunId
     scenario: Scenario
@@ -39,7 +36,7 @@ class RunPlan:
     length: int
     """d: trained parameters of one model. Others are not sent, noised or weighed."""
     frozen: bytes = b""
-    """Digest of frozen parameters; empty without any."""
+    """Digest of frozen parameters."""
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE
     """Coordinates of one model that the server averages, with any optimiser."""
 
@@ -156,13 +153,13 @@ class RunPlan:
 
     @property
     def majority(self) -> int:
-        """Parties that a round needs so that of two servers on copied disks at most one opens it."""
+        """Parties of a round, so that of two servers on copied disks at most one opens it."""
         return len(self.roster.parties) // 2 + 1
 
     def participants_of(self, present: int) -> int:
         """Return how many of the present parties take part in a round, or 0.
 
-        A surplus that would make clusters exceed ``limits.max_cluster_size`` sits out.
+        A surplus that would exceed ``limits.max_cluster_size`` sits out.
         """
         return clustering.wanted_of(self.scenario, present)
 

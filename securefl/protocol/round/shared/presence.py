@@ -7,7 +7,6 @@ from securefl.protocol import kernel, messages
 from securefl.protocol.round.shared import reports
 
 FIRST: Final = messages.Here(connection=1, kept=False)
-"""Message at a machine's start."""
 
 
 def lost_effects() -> reports.Effects:

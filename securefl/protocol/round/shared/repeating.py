@@ -24,11 +24,7 @@ LAST_BITS = 16
 
 
 def check_all_sums(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:
-    """Check that a claim covers all certified sums.
-
-    Raises:
-        PeerError: it has more or fewer sums, or states that some are lost.
-    """
+    """Raise PeerError unless a claim covers all certified sums, and states none as lost."""
     if len(claim.sums) != len(certified.commitments):
         raise PeerError(SERVER, f"claims {len(claim.sums)} sums, {len(certified.commitments)} were certified")
     if chain.LOST in claim.sums:
@@ -80,7 +76,7 @@ def repeat_step(
 ) -> None:
     """Repeat the step of a round from its models ``params``, f32 ``(k d,)``, and the decrypted proof.
 
-    ``state`` is the digest of the other input, from the link before.
+    ``state`` is the digest of the other input.
 
     Raises:
         PeerError: the step has another start, other sums or another result than claimed.
@@ -119,8 +115,8 @@ def is_rounding(
     Its proven ``model`` (little-endian float32) differs in the last bits only. If it is equal, the moments
     differ,
     where double precision shows a rounding. Moments are not proven: a lie about them alone makes the round
-    void,
-    and convicts no party. ``before`` is the model before the step; models are f32 ``(k d,)``.
+    void, and
+    convicts no party. Models are f32 ``(k d,)``, ``before`` that of the round's start.
     """
     if len(model) != 4 * len(after):
         return False

@@ -1,8 +1,6 @@
 """Signatures of claims, independent of frames (ADR 0044, Evidence).
 
-A proof takes many frames. This signature covers digests: a few hundred bytes show the claim and its proof to
-a
-third party later.
+They cover digests: a few hundred bytes show the claim and its proof to a third party later.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Counts and slots of hidden groups, and the slots that may be opened (docs/adr/0026).
 
-A member takes a random one of a slot's many seats, and checks that it is among the opened ones. All counts
-add
-up to the members present, so an attacker that raises one must lower others, whose taken seats it does not
-know. Either a seat becomes negative and the cluster closes, or a member finds its seat empty and releases
-nothing.
+A member takes a random one of a slot's many seats, and checks that it is among the opened ones. Counts add up
+to
+the members present, so an attacker that raises one must lower others, whose taken seats it does not know.
+Either
+a seat becomes negative and the cluster closes, or a member finds its seat empty and releases nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def draw_seat(entropy: Entropy, group: int) -> int:
 
 
 def slot_uploads(plan: RunPlan, upload: EncodedUpdate, seat: int) -> tuple[EncodedUpdate, ...]:
-    """Return a party's uploads to its k + 1 instances: a one-hot count, and its update to one of k slots."""
+    """Return a party's uploads to its k + 1 instances: a one-hot count, and its update in one of k slots."""
     bits = plan.limits.ring_bits
     one_hot = (np.arange(plan.sum_length(clustering.COUNTS)) == seat).astype(np.int64)
     nothing = encoding.to_ring(np.zeros(plan.length, dtype=np.int64), bits)

@@ -1,8 +1,8 @@
 """CrypTen's communicator over messages of the protocol.
 
-Sending fills an outbox. Waiting calls ``wait``, which yields to the machine that carries messages
-(:mod:`securefl.protocol.secure_sum.crypten.session`). Payloads are little-endian 64-bit words; CrypTen's
-``*_obj`` calls, which use pickle, are rejected.
+Sending fills an outbox; ``wait`` yields to the machine that carries messages. Payloads are little-endian
+64-bit
+words; CrypTen's ``*_obj`` calls, which use pickle, are rejected.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Communicator:
         ]
 
     def _combine(self, tensors: list[Any], op: Any) -> Any:
-        """Return the sum or XOR in 64-bit words, the only reductions of shares."""
+        """SUM and XOR are the only reductions of shares."""
         kinds = self._torch.distributed.ReduceOp
         total = tensors[0]
         for tensor in tensors[1:]:
@@ -229,7 +229,6 @@ class Communicator:
         return bytes(words.astype("<i8", copy=False).tobytes())
 
     def _receive(self, like: Any, src: int) -> Any:
-        """Wait for the next message of ``src``; return it as a tensor shaped as ``like``."""
         payload = self._box.take(src)
         while payload is None:
             self._wait()

@@ -2,8 +2,7 @@
 
 CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs onnx and removed parts of torch. An
 empty
-module replaces the converter, which is not used. :data:`INSTALL` leaves out CrypTen's dependencies, since
-``sklearn`` no longer installs.
+module replaces it. :data:`INSTALL` leaves out CrypTen's dependencies, since ``sklearn`` no longer installs.
 """
 
 import importlib
@@ -35,13 +34,9 @@ class Library:
     """Module whose ``get`` returns CrypTen's communicator."""
     mpc: Any
     arithmetic: Any
-    """Class ``ArithmeticSharedTensor``."""
     binary: Any
-    """Class ``BinarySharedTensor``."""
     tensor: Any
-    """Class ``MPCTensor``."""
     cuda_tensor: Any
-    """Class ``CUDALongTensor``."""
     plain: Any
     """Class ``CrypTensor``, which switches the recording of gradients for all tensors."""
     torch: Any
@@ -62,7 +57,7 @@ def check_version(text: str) -> None:
 
 
 def check_installed() -> None:
-    """Check the requirements of :func:`load`, and raise as it does, without importing anything."""
+    """Check the requirements of :func:`load` as it does, without importing anything."""
     try:
         check_version(importlib.metadata.version("crypten"))
     except importlib.metadata.PackageNotFoundError as error:

@@ -33,8 +33,8 @@ class Engine(Protocol):
     def share_of_sum(self, members: Sequence[PartyId], rank: int, zeros: ZeroShares, encoded: Ring) -> Ring:
         """Return this member's share of the sum of all members' ``encoded``, without messages.
 
-        ``members`` are in the order of their ranks; ``encoded``, ring words of shape (d,), is not changed.
-        The new
-        words, like ``encoded``, are uniform on their own, and the sum when added over all members.
+        ``members`` are by rank; ``encoded``, ring words of shape (d,), is not changed. The new words are
+        uniform on their
+        own, and the sum when added over all members.
         """
         ...

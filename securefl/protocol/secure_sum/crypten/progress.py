@@ -16,9 +16,8 @@ class Outgoing:
     """Message of a computation to another member."""
 
     to: int
-    """Rank of the receiver."""
     number: int
-    """Number from 0, per ordered pair of members."""
+    """From 0, per ordered pair of members."""
     payload: bytes = field(repr=False)
 
 

@@ -1,7 +1,8 @@
 """Resumable CrypTen computation of one member.
 
 CrypTen's programs block where they receive; machines never do. So each computation runs in its own thread, in
-turns with the machine. A session that is closed or garbage-collected ends its thread.
+turns
+with the machine. A session that is closed or garbage-collected ends its thread.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ResultT = TypeVar("ResultT")
 _TURN: Final = threading.Lock()
 """CrypTen's globals belong to the process: only one computation runs."""
 _ABANDONED: Final[list[_Computation[Any]]] = []
-"""Computations whose sessions were collected without being closed."""
+"""Collected without being closed."""
 
 
 class _ClosedError(BaseException):
@@ -48,7 +49,7 @@ class _Computation(Generic[ResultT]):
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def switch(self) -> None:
-        """Let the computation run until it waits or ends; called by the machine."""
+        """Let the computation run until it waits or ends; the machine calls this."""
         if self.thread.ident is None:
             self.thread.start()
         self._go.release()
@@ -57,14 +58,14 @@ class _Computation(Generic[ResultT]):
             self.thread.join()
 
     def wait(self) -> None:
-        """Yield to the machine and wait for the next turn; called by the computation."""
+        """Yield to the machine until the next turn; the computation calls this."""
         self._back.release()
         self._go.acquire()
         if self.closed:
             raise _ClosedError
 
     def close(self) -> None:
-        """End the computation at once, with its globals installed for cleanup; called by the machine."""
+        """End the computation at once, with its globals installed for cleanup."""
         self.closed = True
         if self.thread.ident is not None and self.outcome is None:
             with self.globals.in_place():

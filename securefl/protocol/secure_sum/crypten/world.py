@@ -1,7 +1,6 @@
 """CrypTen's process globals for one member of one computation.
 
-CrypTen keeps its communicator, configuration, generators and provider in the process. Each computation has
-its own set, installed during its turns only.
+Each computation has its own communicator, configuration, generators and provider, installed during its turns.
 """
 
 import copy
@@ -32,7 +31,7 @@ class World:
     rank: int
     zeros: ZeroShares
     provider: Any = None
-    """CrypTen tuple provider (Beaver triples); None if none are needed."""
+    """CrypTen tuple provider (Beaver triples)."""
     device: str = "cpu"
     """"cpu" or "cuda"."""
 
@@ -128,10 +127,7 @@ class Without:
 
 @lru_cache(maxsize=1)
 def _configuration(library: Library) -> Any:
-    """Return CrypTen's configuration with this provider, read-only since all computations share it.
-
-    ``cfg.temp_override`` replaces it temporarily.
-    """
+    """Read-only, since all computations share it; ``cfg.temp_override`` replaces it temporarily."""
     config = copy.deepcopy(library.crypten.cfg.config)
     config.mpc.provider = _PROVIDER
     importlib.import_module("omegaconf").OmegaConf.set_readonly(config, value=True)
@@ -139,7 +135,7 @@ def _configuration(library: Library) -> Any:
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[tuple[int, ...], int]:
-    """Return the shape of ``PRZS(size)`` or ``PRZS(*size)``, and its number of words."""
+    """Return the shape of ``PRZS(size)`` or ``PRZS(*size)``, and its words."""
     flat = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     shape = tuple(int(n) for n in flat)
     return shape, int(np.prod(shape, dtype=np.int64))

@@ -1,10 +1,9 @@
 """Shares of zero over the complete graph, which hide a member's words from coalitions without the others.
 
-For each sharing, each pair of members takes the next stream of its key (X25519 and HKDF, bound to the
-attempt): the lower number adds it, the higher subtracts it, or both XOR it. A member's share is uniform to
-any
-coalition that excludes one other member. With CrypTen's own shares, between neighbours of a ring, the two
-neighbours suffice to remove it.
+For each sharing, each pair of members takes the next stream of its key: the lower number adds it, the higher
+subtracts it, or both XOR it. A member's share is uniform to any coalition that excludes one other member.
+With
+CrypTen's own shares, between neighbours of a ring, the two neighbours could remove it.
 
 Source: Araki et al. 2016, section 3.2 ("pseudo-random secret sharing"), with all pairs instead of neighbours.
 """
@@ -21,17 +20,13 @@ from securefl.base.errors import UsageError
 class ZeroShares:
     """Successive shares of zero of one member in one attempt.
 
-    All members must take sharings of the same kind and length in the same order. All three enter the
-    derivation:
-    another order gives noise, never a reused stream.
+    All members must take sharings of one kind and length in one order. Another order gives noise, never a
+    reused
+    stream.
     """
 
     def __init__(self, me: int, keys: Mapping[int, bytes]) -> None:
-        """Prepare for member ``me``; ``keys`` are the pairwise keys, 32 bytes, by the other's number.
-
-        Raises:
-            UsageError: no other member, or the member itself among the others.
-        """
+        """Prepare for member ``me``; ``keys`` are the pairwise keys, 32 bytes, by the other's number."""
         if not keys or me in keys:
             raise UsageError(
                 f"keys must have at least 1 other member, and none of member {me} itself; found members"

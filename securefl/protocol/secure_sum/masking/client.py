@@ -1,7 +1,7 @@
 """Member's part of one attempt of a pairwise-mask sum (Bonawitz et al. 2017, double masking; steps 7 and 9).
 
-Each function takes the phase in which its message is due and returns the next one. A wrong message raises
-``PeerError`` and changes nothing. A phase holds no secret that a later one does not need::
+A wrong message raises ``PeerError`` and changes nothing. A phase holds no secret that a later one does not
+need::
 
     advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
 """
@@ -103,7 +103,7 @@ class Boxed:
     me: int
     mask: crypto.KeyPair = field(repr=False)
     openers: Mapping[int, bytes] = field(repr=False)
-    """Keys of the boxes sealed to this member, by sealer."""
+    """Of the boxes sealed to this member, by sealer."""
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     own: messages.SharePair = field(repr=False)
@@ -118,7 +118,7 @@ class Ready:
     setup: Setup
     me: int
     terms: tuple[tuple[bytes, crypto.Sign], ...] = field(repr=False)
-    """Keys and signs of the self mask and of the pairwise masks."""
+    """Keys and signs of all masks."""
     noise: bytes = field(repr=False)
     held: Mapping[int, messages.SharePair] = field(repr=False)
     """By owner, its own too."""
@@ -246,8 +246,8 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Ins
     """Return, per member, the share of its seed (survivor) or of its mask key (dropout), never both.
 
     For each survivor also the share of the secret of superfluous noise. The caller has checked the survivor
-    set,
-    the certificate and the ledger, and calls this once per update.
+    set, the
+    certificate and the ledger, and calls this once per update.
 
     Raises:
         UsageError: fewer than ``min_survivors`` of the sharing members survive.
@@ -274,11 +274,7 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Ins
 
 
 def pairwise_key(own: crypto.KeyPair, public: bytes, one: int, other: int, context: bytes) -> bytes:
-    """Return the stream key that two members share; the same from both ends.
-
-    Raises:
-        PeerError: the public key is a low-order point.
-    """
+    """Return the stream key that two members share; raise PeerError if the public key has low order."""
     low, high = sorted((one, other))
     try:
         (key,) = own.agree(public, context, f"pairwise mask {low} {high}")
@@ -295,7 +291,6 @@ def pairwise_sign(me: int, other: int) -> crypto.Sign:
 def _box_keys(
     phase: Advertised, other: int, advert: messages.KeyAdvert, context: bytes
 ) -> tuple[bytes, bytes]:
-    """Return the keys of the boxes to and from another member: one agreement, two directions."""
     to, back = f"share box {phase.me} to {other}", f"share box {other} to {phase.me}"
     try:
         sealer, opener = phase.box.agree(advert.box_key, context, to, back)

@@ -3,8 +3,6 @@
 ::
 
     CollectingKeys -> CollectingBoxes -> MaskedInputs        (-> Lost, from each)
-
-``on_*`` processes one member's message; ``close_*`` ends a step with the answers so far.
 """
 
 from collections.abc import Mapping

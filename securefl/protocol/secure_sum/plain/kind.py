@@ -1,7 +1,4 @@
-"""Plain sums, for simulations and tests only: the server reads every update.
-
-``threshold`` members must release, as for masked sums.
-"""
+"""Plain sums, for simulations and tests only: the server reads every update."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

@@ -87,9 +87,9 @@ class CryptenChecks:
 def check_session(world: World, projections: U64, test: privacy.NormTest, tuples: Tuples) -> Session[bool]:
     """Return one evaluator's check of one owner; its result is True if the owner's update passes.
 
-    ``projections``, u64 ``(n,)``, are those of this evaluator's share. ``world`` has the evaluators, with
-    pairwise
-    zero shares of this check; its provider is replaced.
+    ``projections``, u64 ``(n,)``, are of this evaluator's share. ``world`` has the evaluators, with pairwise
+    zero
+    shares of this check.
 
     Raises:
         UsageError: the number of projections differs from the test's.

@@ -1,7 +1,8 @@
 """Dealer's part of a validated sum, and its reading by members (ADR 0024, step 3).
 
-The dealer learns the members of an attempt, deals the tuples of every check, and seals each member its part
-under a fresh key. It answers once per attempt, and sees no message between members, no share and no verdict.
+The dealer deals the tuples of every check, and seals each member its part under a fresh key. It answers once
+per
+attempt, and sees no message between members, no share and no verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,8 +68,9 @@ def deal_attempt(
 ) -> tuple[Dealt, ...]:
     """Deal for all checks of one attempt.
 
-    ``box_keys`` has the listed members' keys, by index into ``members``. A member that saw adverts of another
-    digest than ``key_list`` cannot open its box.
+    ``box_keys`` are by index into ``members``. A member that saw adverts of another digest than ``key_list``
+    cannot
+    open its box.
 
     Raises:
         BadKeyError: a box key of low order.
@@ -109,8 +111,7 @@ def read_deal(
     """Return this member's tuples by owner.
 
     Raises:
-        PeerError: of the dealer: the box is for another member, does not open, or has other checks or another
-            amount than this member takes part in.
+        PeerError: of the dealer: another member's box, one that does not open, or other checks than due.
     """
     if message.member != me:
         raise PeerError(dealer, f"sends triples of member {message.member} to member {me}")

@@ -56,8 +56,8 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
     """Return the requests of a member's check in order (:mod:`securefl.protocol.secure_sum.validated.check`).
 
     They are: squares of the projections; for each of ceil(log2 k) levels of word additions, 1 + 6 ANDs (a
-    carry
-    tree over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
+    carry tree
+    over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
 
     Raises:
         UsageError: fewer than two evaluators.
@@ -115,9 +115,9 @@ def deal(context: bytes, evaluators: int, requests: Sequence[Request], entropy: 
 class Tuples:
     """Tuples of one evaluator for one check, as an immutable value.
 
-    Using them for two different openings would disclose the hidden values: a check begins once, in the step
-    that
-    ends the phase.
+    Two different openings with them would disclose the hidden values: a check begins once, in the step that
+    ends the
+    phase.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ def on_nonces(
     roster: crypto.Roster,
     entropy: Entropy,
 ) -> phases.Step:
-    """Project the held shares, and begin all checks. Once one has begun, no message is rejected.
+    """Project the held shares, and begin all checks; then no message is rejected.
 
     Raises:
         PeerError: a nonce is missing or does not match its commitment.

@@ -1,8 +1,7 @@
 """Member's part of a validated sum, message by message, up to the exported share (ADR 0024).
 
-Each function takes the phase in which its message is due and returns the next one. A wrong message raises
-``PeerError`` and changes nothing. The export is the sum of the member's shares of all accepted updates, with
-its share of zero and its blind. Freeze and release are those of the CrypTen sum.
+A wrong message raises ``PeerError`` and changes nothing. The export is the sum of the member's shares of all
+accepted updates, with its share of zero and its blind. Freeze and release are those of the CrypTen sum.
 """
 
 from dataclasses import replace
@@ -214,7 +213,6 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
 
 
 def _gather(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
-    """Acknowledge once all shares and triples have arrived."""
     core = phase.core
     if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):
         return phases.Step(phase, said)

@@ -49,9 +49,9 @@ class Core:
     box: crypto.KeyPair = field(repr=False)
     key_list: bytes
     commitments: Mapping[int, bytes]
-    """Commitments to sketch nonces, by member."""
+    """To sketch nonces."""
     lines: Peers
-    """Channels for shares of updates."""
+    """For shares of updates."""
     checks: Mapping[int, CheckLines]
     """By owner."""
 
@@ -103,7 +103,7 @@ class Gathering(_Cored):
 
     shared: bool = False
     words: Mapping[int, U64] = field(default_factory=dict, repr=False)
-    """Shares of the others' updates, u64 (d,), by owner."""
+    """Of the others' updates, u64 (d,), by owner."""
     digests: Mapping[int, bytes] = field(default_factory=dict)
     tuples: Mapping[int, Tuples] | None = field(default=None, repr=False)
 

@@ -68,7 +68,7 @@ def nonces_of(
 
 
 def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.SketchNonce) -> None:
-    """Raise PeerError, of the member, if a nonce does not match its commitment."""
+    """Raise PeerError of the member if a nonce does not match its commitment."""
     name = setup.members[index]
     if nonce_commitment(revealed.nonce, setup.instance, name) != commitment:
         raise PeerError(name, f"reveals another nonce than it committed to in {setup.describe()}")

@@ -50,9 +50,8 @@ class AwaitingHeld(_Based):
     """Phase that relays shares and triples, and collects receipts."""
 
     shared: frozenset[tuple[int, int]] = frozenset()
-    """(owner, holder) of the relayed shares of updates."""
+    """(owner, holder) of the relayed shares."""
     dealt: frozenset[int] = frozenset()
-    """Members whose triples were relayed."""
     held: Mapping[int, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -83,7 +82,7 @@ class AwaitingVerdicts(_Based):
     verdicts: Mapping[int, frozenset[int]] = field(default_factory=dict)
     frames: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     sent: Mapping[int, int] = field(default_factory=dict)
-    """Number of check messages sent by each member."""
+    """Check messages by member."""
 
     @property
     def missing(self) -> frozenset[PartyId]:
@@ -93,10 +92,7 @@ class AwaitingVerdicts(_Based):
 
 @dataclass(frozen=True, slots=True)
 class CheckedShares(BlindedShares):
-    """Phase that collects the members' shares of the sum of accepted updates.
-
-    Every member holds a part of every update, so all must submit and release.
-    """
+    """Phase that collects the members' shares of the sum of accepted updates; all must submit and release."""
 
     accepted: frozenset[int] = field(kw_only=True)
 
@@ -150,7 +146,6 @@ def close_keys(
 
 
 def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[PartyId, messages.PeerBox]:
-    """Return the receiver and the message for it; both members must be listed and differ."""
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.listed or message.peer not in phase.listed or message.peer == index:
         raise PeerError(
@@ -216,9 +211,8 @@ def close_held(
 ) -> tuple[AwaitingNonces | CollectingKeys | Lost, messages.HeldList | None]:
     """End the step: send all receipts to all, or retry without the members that have none.
 
-    Without the dealer no attempt can succeed. A member that has not shared is excluded first: because of it
-    no
-    member has a receipt.
+    Without the dealer no attempt can succeed. A member that has not shared is excluded first: it alone is the
+    cause.
     """
     missing = silent_owners(phase) or phase.listed - phase.held.keys()
     if not missing:

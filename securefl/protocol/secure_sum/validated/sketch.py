@@ -31,8 +31,9 @@ def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
 def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: bytes) -> bytes:
     """Return the seed (32 bytes) of the matrix of one secure sum.
 
-    ``nonces``, 32 bytes each, are of *all* members of the attempt: were one optional, its member could choose
-    between two seeds. ``receipts`` is the digest of all receipts, so that other shares give another seed.
+    ``nonces``, 32 bytes each, are of *all* members: were one optional, its member could choose between two
+    seeds.
+    ``receipts`` is the digest of all receipts, so that other shares give another seed.
 
     Raises:
         UsageError: no nonces, or one of another length.
@@ -48,9 +49,9 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
 def project(seed: bytes, vectors: U64, projections: int) -> U64:
     """Return the projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
 
-    Float64 sums are exact: 2048 products of 16-bit limbs with signs stay below 2^27. Later additions wrap
-    modulo
-    2^64 as intended. ``seed`` has 32 bytes; ``projections`` is a multiple of 8, at most 256.
+    Float64 sums are exact: 2048 products of 16-bit limbs with signs stay below 2^27. Later additions wrap as
+    intended.
+    ``projections`` is a multiple of 8, at most 256.
 
     Raises:
         UsageError: another dtype, shape, seed length or number of projections.
@@ -75,7 +76,6 @@ def matrix(seed: bytes, length: int, projections: int) -> npt.NDArray[np.int8]:
 
 
 def _bits(seed: bytes, length: int, projections: int) -> npt.NDArray[np.uint8]:
-    """Return packed bits ``(length, 2, projections / 8)``: added, subtracted."""
     if len(seed) != NONCE_BYTES:
         raise UsageError(f"seed of a sketch must have {NONCE_BYTES} bytes, found {len(seed)}")
     if projections % 8 or not 0 < projections <= MAX_PROJECTIONS:

@@ -19,11 +19,7 @@ from securefl.scenario import Scenario
 
 
 def check_sums(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
-    """Check every opened sum of a round, in order; empty if the scenario has no checks.
-
-    Raises:
-        UsageError: checks without noise, which loading rejects.
-    """
+    """Check every opened sum of a round, in order; empty if the scenario has no checks."""
     checks = plan.scenario.checks
     if checks.kind == "none" or not sums:
         return ()
@@ -60,9 +56,9 @@ def agreed_terms(scenario: Scenario, mechanism: privacy.Mechanism) -> privacy.Ch
 def sums_out_of_range(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
     """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
-    A member masked something other than an encoding, possibly once its cluster of colluders saw the other
-    sums.
-    The rule sees no such sum, so it costs the others no round.
+    A member masked something else, possibly once its colluders saw the other sums. The rule sees no such sum,
+    so it
+    costs the others no round.
     """
     if not plan.scenario.secure_sum.verified:
         return ()

@@ -17,12 +17,12 @@ from securefl.scenario import Scenario
 
 
 class Models(NamedTuple):
-    """Models after a step."""
+    """Models and optimiser's moments after a step."""
 
     params: F32
-    """Shape (k d,)."""
+    """(k d,)."""
     moments: F64
-    """Moments of the server optimiser, shape (s, k d)."""
+    """(s, k d)."""
 
 
 class RoundStep(NamedTuple):
@@ -30,10 +30,8 @@ class RoundStep(NamedTuple):
 
     plan: RunPlan
     before: ServerState
-    """State at the start of the round."""
     opened: OpenedRound
     result: RoundAggregate
-    """Aggregate of the opened sums."""
 
 
 class RoundFeature:

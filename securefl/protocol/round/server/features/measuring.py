@@ -83,8 +83,7 @@ def record_metrics(
 ) -> phases.ServerState:
     """Return the state with ``params``, the model that the round began with, if it is the best so far.
 
-    Rounds without ``stop.metric``, or with too much noise on it, change neither the best model nor the
-    patience.
+    Rounds without a usable ``stop.metric`` change neither the best model nor the patience.
     """
     one, best = _stop_metric(plan, done), standing.progress.best
     if _why_unused(plan, done):
@@ -136,7 +135,6 @@ def reason_by_metric(plan: RunPlan, standing: phases.ServerState, done: reports.
 
 
 def _why_unused(plan: RunPlan, done: reports.RoundDone) -> str:
-    """Return why a round's metric is too noisy; empty if it is used or no sum opened."""
     return metrics.why_unused(plan.scenario, _stop_metric(plan, done)) if done.opened else ""
 
 

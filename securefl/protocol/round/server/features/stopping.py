@@ -64,7 +64,6 @@ class ReleaseBudget(RoundFeature):
 
 
 def _reason_by_accuracy(stop: Stop, standing: ServerState, accuracy: float) -> str:
-    """Return why the run ends at this accuracy; empty if it continues."""
     if stop.target is not None and accuracy >= stop.target:
         return f"accuracy {accuracy:.4f} reached the target {stop.target:g}"
     if stop.patience is not None and standing.progress.stale_rounds >= stop.patience:

@@ -1,7 +1,8 @@
 """Trust in the parties: scores earned by the inner-product rule, round by round.
 
-The server sees sums only: each survivor is credited with its cluster's score. Over changing clusters, parties
-that lower scores fall behind (group testing). Trust discloses facts about single parties.
+Each survivor is credited with its cluster's score. Over changing clusters, parties that lower scores fall
+behind
+(group testing). Trust discloses facts about single parties.
 """
 
 import math
@@ -23,7 +24,7 @@ class Trust:
     scores: Mapping[PartyId, float] = field(default_factory=lambda: MappingProxyType({}))
     """List S of Algorithm 3, by party; 0 if missing."""
     gradient: F64 | None = field(default=None, repr=False)
-    """Server gradients so far, f64 ``(d,)``, weighted by ``momentum``."""
+    """Server gradients, f64 ``(d,)``, weighted by ``momentum``."""
 
 
 NO_TRUST = Trust()
@@ -36,9 +37,9 @@ Clusters = Sequence[tuple[PartyId, ...]]
 def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
-    Undivided: the score of a mean is the mean of its members' scores, so the best guess for each. For
-    clusters of
-    1 this is line 13 of Algorithm 3.
+    Undivided: a mean's score is the mean of its members' scores, so the best guess for each. For clusters of
+    1 this
+    is line 13 of Algorithm 3.
     """
     scores = dict(trust.scores)
     for survivors, score in zip(clusters, earned.tolist(), strict=True):
@@ -50,19 +51,18 @@ def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
 def fade_scores(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
-    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over the rounds i = 1 to t;
-    without h,
-    or with h infinite, the plain sum of Algorithm 3. Call it once per round with scores, for any number of
-    reclusterings; absent parties fade too.
+    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over i = 1 to t; without h, or
+    with h
+    infinite, the plain sum of Algorithm 3. Call it once per round with scores; absent parties fade too.
 
     For independent scores with mean m and standard deviation s, S tends to mean m / (1 - lambda) and
     deviation
     s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
     :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds (ADR 0029).
 
-    Source: exponentially weighted sums (Roberts 1959, "Control chart tests based on geometric moving
-    averages");
-    for reputations, the forgetting factor of Josang and Ismail 2002, "The beta reputation system".
+    Source: Roberts 1959, "Control chart tests based on geometric moving averages"; for reputations, Josang
+    and
+    Ismail 2002, "The beta reputation system".
     """
     if rule.half_life is None:
         return trust
@@ -86,7 +86,7 @@ def smooth_gradients(
 ) -> tuple[Trust, Mapping[int, F64]]:
     """Return the gradients to compare with, given this round's ``gradients``, all equal.
 
-    v <- momentum v + (1 - momentum) gradient, from v = 0; once per round, for any number of reclusterings.
+    v <- momentum v + (1 - momentum) gradient, from v = 0; once per round.
     """
     if not rule.momentum or not gradients:
         return trust, gradients

@@ -16,15 +16,14 @@ from securefl.base.entropy import Entropy
 from securefl.scenario import Scenario
 
 StartValues = Mapping[str, float]
-"""Announced values of a round, by name of their feature."""
+"""By name of their feature."""
 NO_VALUES: StartValues = MappingProxyType({})
 
 
 class AnnouncedValue(NamedTuple):
-    """A value that the server announces."""
+    """A value that the server announces, at first ``first``."""
 
     first: float
-    """Value of the first round."""
     minimum: float
     maximum: float
     """Parties reject values outside these limits."""
@@ -35,9 +34,9 @@ class Contribution:
     """Contents of a party's words."""
 
     update: F64 = field(repr=False)
-    """Update before the clip, f64 ``(d,)``; zeros without one."""
+    """Before the clip, f64 ``(d,)``; zeros without one."""
     metrics: F64 = field(repr=False)
-    """Metrics of the received model in samples, f64 ``(w,)``."""
+    """Of the received model in samples, f64 ``(w,)``."""
     values: StartValues
 
 

@@ -90,19 +90,17 @@ class ClustersDrawn(AnyReport):
     assignment_digest: bytes
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     resting: tuple[PartyId, ...] = ()
-    """Parties present but not drawn."""
     seed: bytes = b""
-    """Certified seed of the clusters; public, as all nonces are."""
+    """Public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
-    """Declared sample counts of all parties present, from signed hellos; they determine the weights."""
+    """Declared sample counts of all parties present; they determine the weights."""
     atom_seed: bytes = b""
-    """Seed of the run's atoms, public; empty without atoms."""
     tasks: tuple[int, ...] = ()
     """Task group of each cluster, if groups are open."""
     groups: tuple[tuple[PartyId, int], ...] = ()
-    """Open group of each party present, drawn or not."""
+    """Of each party present, if open."""
     cap: int | None = None
-    """U: declared count of weight 1; None if all weigh the same."""
+    """As ``Draw.cap``."""
 
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""

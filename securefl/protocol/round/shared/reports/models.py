@@ -13,7 +13,6 @@ from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes
 from securefl.protocol.round.shared.reports.picture import DONE, AnyPicture, mark_parties
 
 MOST_TOLD: Final = 4
-"""Metrics in a round's line."""
 
 Group = tuple[PartyId, ...]
 """Parties that evidence concerns as a whole."""
@@ -65,7 +64,7 @@ class ModelStepped(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class StepRestored(AnyReport):
-    """Server: it tests the model of an earlier server's step; ``update_norm`` as in :class:`ModelStepped`."""
+    """Server: it tests the model of an earlier server's step."""
 
     round: int
     update_norm: float | None
@@ -123,9 +122,8 @@ class RoundDone(AnyReport):
     backdoor_success: float | None = None
     """Share of patched test samples classified as the backdoor's class; None if not tested."""
     suspects: tuple[Suspect, ...] = ()
-    """Evidence of the checks up to this round."""
     metrics: tuple[Measured, ...] = ()
-    """Site metrics of the model that the round began with."""
+    """Of the model that the round began with."""
     doubted: tuple[Doubted, ...] = ()
     """Sums with impossible metrics."""
 
@@ -139,11 +137,9 @@ class RoundDone(AnyReport):
     ) -> str:
         """Return one line on the round, which took ``spent`` seconds.
 
-        ``by`` names the filters of opened sums, besides the checks. ``heard`` is the number of parties in
-        opened sums;
-        None counts all survivors: too many if a sum is lost or groups are hidden. ``unchanged`` is True if
-        the step
-        left the model as it was.
+        ``by`` names the filters of opened sums, besides the checks. ``heard`` counts parties in opened sums;
+        None counts
+        all survivors: too many if a sum is lost or groups are hidden.
         """
         survivors = len(self.survivors) if heard is None else heard
         planned = len(self.opened) + len(self.lost)
@@ -168,7 +164,7 @@ class RoundDone(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class MetricUnused(AnyReport):
-    """Server: ``stop.metric`` has too much noise to stop by; reported in the first such round."""
+    """Server: ``stop.metric`` is too noisy to stop by; reported in the first such round."""
 
     round: int
     metric: str
@@ -189,10 +185,9 @@ class ModelFinal(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelKept(AnyReport):
-    """Server: best parameters by ``stop.metric``; party: parameters received as the best."""
+    """Server: best parameters by ``stop.metric``, with which ``round`` began; party: those received."""
 
     round: int
-    """Round that began with them."""
     params: F32
 
     def own_line(self) -> str:
@@ -201,7 +196,7 @@ class ModelKept(AnyReport):
 
 
 def metrics_text(metrics: Sequence[Measured]) -> str:
-    """Return ``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` for each: value, noise, range over clusters."""
+    """Return ``scores.auc 0.981 ± 0.003 (0.972 to 0.99)`` for each: value, noise, range."""
     return ", ".join(
         f"{one.name} {text.digits(one.value)}"
         + (f" ± {text.digits(one.deviation)}" if one.deviation else "")
@@ -213,7 +208,7 @@ def metrics_text(metrics: Sequence[Measured]) -> str:
 def tested_text(
     accuracy: float | None, loss: float | None, backdoor: float | None, metrics: Sequence[Measured]
 ) -> str:
-    """Return ``accuracy 96.1 %, loss 0.131,`` for a round's line, with the backdoor's success if any."""
+    """Return ``accuracy 96.1 %, loss 0.131,`` for a round's line, and any backdoor's success."""
     if accuracy is None:
         # One number per metric: all are in metrics.jsonl.
         first = {one.name.partition(".")[0]: one for one in reversed(metrics)}

@@ -32,25 +32,22 @@ class RoundNotes:
     """Notes of one round, at the time of the latest report."""
 
     now: float = 0.0
-    """Seconds on the reporting process's clock."""
     tally: Counter[str] = field(default_factory=Counter)
-    """Numbers that reports add to the round's row, by column."""
+    """Additions to the round's row, by column."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By step."""
     sums: list[SumSeen] = field(default_factory=list)
     members: Mapping[ClusterKey, tuple[PartyId, ...]] = field(default_factory=dict)
     declared: Mapping[PartyId, int] = field(default_factory=dict)
-    """Declared sample counts of all parties present."""
+    """Sample counts of all parties present."""
     cap: int | None = None
-    """U: declared count of weight 1; None if all weigh the same."""
     inside: dict[ClusterKey, int] = field(default_factory=dict)
     """Members of each slot to be opened."""
     withheld: set[PartyId] = field(default_factory=set)
-    """Parties that withheld a nonce."""
     excluded: set[PartyId] = field(default_factory=set)
-    """Members that a retry of a sum excluded."""
+    """By a retry of a sum."""
     oversized: set[PartyId] = field(default_factory=set)
-    """Parties whose updates validation rejected."""
+    """Rejected by validation."""
     frozen: frozenset[PartyId] = frozenset()
     resting: frozenset[PartyId] = frozenset()
     lost: dict[ClusterKey, str] = field(default_factory=dict)
@@ -58,7 +55,7 @@ class RoundNotes:
     closed: dict[int, str] = field(default_factory=dict)
     """Reasons of reclusterings that stay closed."""
     norm: float | None = None
-    """L2 norm of the aggregated update."""
+    """Of the aggregated update."""
     skipped: str = ""
     _step: tuple[str, float] | None = None
 

@@ -58,12 +58,8 @@ class SharesReleased(AnyReport):
     instances: tuple[ClusterKey, ...]
     attempts: tuple[int, ...] = ()
     seeds_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members with a released share of their self-mask seed: those that the sum counts.
-
-    For a CrypTen sum all its members: each releases only the seed of its own blind.
-    """
+    """Members with a released share of their self-mask seed: those in the sum; all for a CrypTen sum."""
     keys_of: tuple[tuple[PartyId, ...], ...] = ()
-    """Members with a released share of their mask key."""
 
     def own_line(self) -> str:
         """See :class:`AnyReport`."""

@@ -21,28 +21,23 @@ class RunPicture:
     began: float | None = None
     """Start of the first round since a resume."""
     since: float = 0.0
-    """Start of the round."""
     ended: float = 0.0
-    """End of the latest round."""
     done: int = 0
-    """Number of ended rounds."""
     round: int = 0
     step: str = ""
     present: tuple[PartyId, ...] = ()
     missing: tuple[PartyId, ...] = ()
     clusters: tuple[tuple[PartyId, ...], ...] = ()
-    """Clusters of the round's first reclustering."""
+    """Of the round's first reclustering."""
     standings: dict[PartyId, PartyState] = field(default_factory=dict)
     inside: int | None = None
-    """Parties in the sums that may be opened if groups are hidden, else None."""
+    """Parties in the sums that may be opened if groups are hidden."""
     opened: int = 0
-    """Sums opened in this round."""
+    """In this round, as ``planned``."""
     planned: int = 0
-    """Sums planned in this round."""
     total_opened: int = 0
     accuracies: tuple[float, ...] = ()
     backdoor: float | None = None
-    """Latest success rate of the scenario's backdoor."""
 
     def members(self, key: ClusterKey) -> tuple[PartyId, ...]:
         """Return the members of a cluster of the first reclustering; empty for others."""

@@ -14,7 +14,6 @@ from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes,
 from securefl.protocol.round.shared.reports.picture import AnyPicture, mark_parties
 
 CLOSED: Final = "kept closed by the leakage ledger"
-"""Reason why a sum that could have been opened was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,6 @@ class SumsWithheld(AnyReport):
     crossed: tuple[tuple[PartyId, ...], ...]
     """Parties whose limits each would cross together with the opened ones."""
     reason: str
-    """Reason of the first crossing."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -139,7 +137,7 @@ class SlotsCounted(AnyReport):
     slots: tuple[int, ...]
     """Groups whose sums may be opened; none if the counts are impossible."""
     seats: tuple[int, ...] = ()
-    """Taken seats, ascending; none if the counts are impossible."""
+    """Ascending; none if the counts are impossible."""
 
     @property
     def totals(self) -> Mapping[ClusterKey, int]:
@@ -181,7 +179,7 @@ class SumChecked(AnyReport):
     cluster: int
     ok: bool
     p_value: float
-    """P-value of all checks together."""
+    """Of all checks together."""
     reason: str
     e_values: tuple[float, ...]
     """Evidence against it by kind of check; empty for the published pair."""
