@@ -85,7 +85,7 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """The broker has acknowledged all frames sent before ``AwaitSent``."""
+    """The broker has all frames sent before ``AwaitSent``."""
 
     now: float
     round: int
@@ -102,7 +102,7 @@ class PresenceHint:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An authentic, new frame of this party arrived, which completes no message yet."""
+    """An authentic, new frame arrived, which completes no message yet."""
 
     now: float
     party: PartyId
@@ -110,7 +110,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class PauseAsked:
-    """The operator asks this process to pause where it can resume later."""
+    """The operator asks this process to pause where it can resume."""
 
     now: float
     reason: str

@@ -18,9 +18,9 @@ class RoundClaim(base.Message, frozen=True, kw_only=True):
     previous: base.Digest
     """Root of the last confirmed claim; zeros before the first."""
     statement: base.Digest
-    """Of the certificate: survivors and commitments to all sums."""
+    """Of the certificate."""
     sums: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Digest of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
+    """Of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
     state: base.Digest
     """Digest of the input of the next step besides the model."""
     model: base.Digest
@@ -72,7 +72,7 @@ class Step(base.Message, frozen=True, kw_only=True):
 
 
 class Attest(base.Message, frozen=True, kw_only=True):
-    """Attestation that a repeated sum or step (see ``Place``) gives this root, which all of a round share."""
+    """Attestation that a repeated sum or step gives this root, which all of a round share."""
 
     root: base.Digest
 
@@ -88,6 +88,6 @@ class ChainedAnnounce(rounds.Announce, frozen=True, kw_only=True):
 
 
 class ChainedReveal(rounds.Reveal, frozen=True, kw_only=True):
-    """Nonce of a verified round, with the root (if any) that its sender has seen confirmed, for newcomers."""
+    """Nonce of a verified round, with the root (if any) seen confirmed, for newcomers."""
 
     root: Annotated[bytes, Meta(max_length=32)]

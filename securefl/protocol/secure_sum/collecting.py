@@ -3,6 +3,8 @@
 ::
 
     CollectingKeys -> (steps of the kind) -> CollectingInputs        (-> Lost, from each)
+
+``on_*`` raise ``PeerError`` for a message that is not due.
 """
 
 from collections.abc import Collection, Mapping
@@ -87,12 +89,12 @@ class CollectingInputs:
 
     @property
     def unfinished(self) -> str:
-        """Reason why the sum is lost at its deadline; empty if it may open."""
+        """Reason why the sum is lost at its deadline, or ""."""
         return ""
 
     @property
     def final(self) -> str:
-        """Reason why no further attempt may follow; empty if one may."""
+        """Reason why no further attempt may follow, or ""."""
         return ""
 
     def alive(self, survivors: Collection[PartyId]) -> tuple[int, ...]:
@@ -151,7 +153,7 @@ def on_advert(
     """Add one advert.
 
     Raises:
-        PeerError: not a member, a second advert, a reused or bad key, or an advert sent in chunks.
+        PeerError: a reused or bad key, or an advert sent in chunks.
     """
     index = phase.setup.index(sender)
     if index in phase.adverts:
@@ -180,8 +182,7 @@ def on_input(phase: InputsT, sender: PartyId, message: messages.MaskedInput, sto
     """Add one masked input, kept in ``store``.
 
     Raises:
-        PeerError: not a sharing member, a second input, a wrong length, or another vector than in the
-            receipt.
+        PeerError: a wrong length, or another vector than in the receipt.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.inputs:
@@ -199,7 +200,7 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
     """Add the receipt of a masked input.
 
     Raises:
-        PeerError: out of turn, made under other lists than this server relayed, or for another vector.
+        PeerError: made under other lists than this server relayed, or for another vector.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.sharers or index in phase.receipts or not signed:

@@ -22,7 +22,7 @@ Vectors = Callable[[int], bytes | memoryview]
 
 @dataclass(frozen=True, slots=True)
 class FixedSum:
-    """Values of one instance, except vectors, that are fixed before it opens."""
+    """Values of one instance, except vectors, fixed before it opens."""
 
     setup: Setup
     adverts: Mapping[int, messages.KeyAdvert]
@@ -69,14 +69,14 @@ def _there(secrets: Mapping[int, bytes], member: int, what: str) -> bytes:
 
 
 def input_digest(setup: Setup, member: int, vector: bytes | memoryview) -> bytes:
-    """Return the digest (32 bytes) of a masked vector, which the receipts of verified sums state."""
+    """Return the digest (32 bytes) of a masked vector, as in receipts of verified sums."""
     return crypto.digest("masked input", *setup.instance, member, bytes(vector))
 
 
 def input_with_receipt(
     setup: Setup, member: int, masked: Ring, lists_digest: bytes
 ) -> tuple[messages.MaskedInput, messages.Receipt]:
-    """Return masked input and receipt for a masked vector, ring words of shape (d,)."""
+    """Return masked input and receipt for a masked vector, ring words (d,)."""
     vector = encoding.to_wire(masked)
     if not setup.verified:
         return messages.MaskedInput(vector=vector), messages.Receipt(lists_digest=lists_digest)

@@ -173,7 +173,7 @@ class Closed:
 
 
 class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Released shares of one member's secrets, and the values that commit to them: evidence if wrong."""
+    """Evidence: released shares of one member's secrets, and the values that commit to them."""
 
     advert: bytes
     """Signed by the owner."""
@@ -200,7 +200,7 @@ class ServerEnd(ABC):
         signed: bytes,
         store: VectorStore,
     ) -> Taken:
-        """Process one message of a member or the dealer; here those common to all kinds.
+        """Process a message of a member or the dealer; here those common to all kinds.
 
         Raises:
             PeerError: out of turn, or not what an honest sender sends.
@@ -223,7 +223,7 @@ class ServerEnd(ABC):
     def check_release(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: Opening
     ) -> None:
-        """Raise PeerError if a release differs from its member's advert, or is of another kind of sum."""
+        """Raise PeerError if a release differs from its member's advert."""
 
     @abstractmethod
     def recover_secrets(
@@ -338,7 +338,7 @@ class SecureSum(ABC):
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], _alive: Collection[int]
     ) -> bytes:
-        """Return the digest of lists in the receipts of a sum that holds the updates of ``_alive``."""
+        """Return the digest of lists that receipts state if ``_alive`` are in the sum."""
         return setup.lists_digest(key_list, sharers)
 
     def check_run(self) -> None:
@@ -351,7 +351,7 @@ class SecureSum(ABC):
             )
 
     def check_machine(self) -> None:
-        """Raise ConfigError if this machine lacks a requirement for sums of this kind."""
+        """Raise ConfigError if this machine lacks a requirement."""
         return
 
     def prepare(self) -> SecureSum:
@@ -379,7 +379,7 @@ PhaseT = TypeVar("PhaseT")
 
 
 def own(phase: object, kind: type[PhaseT]) -> PhaseT:
-    """Return a phase as the type of the caller's kind; UsageError if it is of another kind."""
+    """Return a phase as the type of the caller's kind; else a UsageError."""
     if not isinstance(phase, kind):
         raise UsageError(
             f"the phase of a sum must be {kind.__name__}, found {type(phase).__name__}, which another"

@@ -42,7 +42,7 @@ class Removable:
             )
 
     def dropouts(self, survivors: int) -> int:
-        """Return the number of planned members missing from a sum of ``survivors``, at least 0.
+        """Return the number of planned members missing from a sum of ``survivors``.
 
         Raises:
             UsageError: more dropouts than are tolerated.
@@ -74,7 +74,7 @@ def components_from(
 ) -> Iterator[Ring]:
     """Yield the components that follow from ``secret``, the owner's secret ``number`` (0 gives all).
 
-    Equal secrets of two attempts (``instance``) give unrelated noise.
+    Equal secrets of two attempts give unrelated noise.
     """
     context = crypto.digest("noise component", *instance, owner)
     for place, one in enumerate(secret_chain(secret, removable.components - number), number + 1):

@@ -20,7 +20,7 @@ class Setup:
     """t: members whose shares open the sum."""
     min_survivors: int
     binding: bytes
-    """Hash of assignment, model and configuration. A party with another view gets unrelated masks."""
+    """Hash of assignment, model and configuration: parties that differ get unrelated masks."""
     length: int
     """d: words of the vector."""
     ring_bits: int
@@ -50,7 +50,7 @@ class Setup:
 
     @property
     def components(self) -> int:
-        """Number of removable components of each member's noise."""
+        """Removable components of each member's noise."""
         return 0 if self.removable is None else self.removable.components
 
     @property
@@ -68,7 +68,7 @@ class Setup:
 
     @property
     def certain(self) -> int:
-        """Number of removable components that always stay: the cluster is smaller than planned."""
+        """Removable components that always stay: the cluster is smaller than planned."""
         return 0 if self.removable is None else self.removable.dropouts(len(self.members))
 
     def superfluous(self, survivors: int) -> tuple[int, ...]:
@@ -112,12 +112,12 @@ class Setup:
         return crypto.digest("self-mask seed", *self.instance, owner, seed)
 
     def noise_digest(self, owner: int, number: int, secret: bytes) -> bytes:
-        """Return the published hash of a secret of removable noise."""
+        """Return the published hash of a noise secret."""
         return crypto.digest("noise secret", *self.instance, owner, number, secret)
 
 
 def key_list_digest(frames: dict[int, bytes]) -> bytes:
-    """Return the digest of the signed adverts of an attempt, by member index."""
+    """Return the digest of an attempt's signed adverts, by member."""
     fields: list[bytes | int] = []
     for index in sorted(frames):
         fields += [index, frames[index]]

@@ -1,5 +1,4 @@
-"""Checks of a party before it releases any share (protocol.md, steps 6-9, with the attack that each stops).
-"""
+"""Checks of a party before it releases any share (protocol.md, steps 6-9, with the attacks stopped)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""First part of a round at the server: invite, announce, relay nonces, draw clusters."""
+"""First part of a round at the server: invite, announce, relay nonces, draw clusters.
+
+``on_*`` raise ``PeerError`` for a message that is not due, or differs from the server's or the sender's own.
+"""
 
 from dataclasses import replace
 
@@ -23,7 +26,7 @@ from securefl.protocol.round.shared.lateness import late_reason
 def begin_round(
     ctx: phases.ServerContext, standing: phases.ServerState, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Send the model and an invitation to all, unless the round is void or the server pauses."""
+    """Send the model and an invitation, unless the round is void or the server pauses."""
     if standing.session.pausing:
         return resuming.pause(standing.session.pausing)
     void = resuming.end_announced_round(ctx, standing)
@@ -42,7 +45,7 @@ def begin_round(
 
 
 def model_message(standing: phases.ServerState) -> messages.ModelAnnounce:
-    """Return the message with the models that the round starts from."""
+    """Return the message with the round's models."""
     return messages.ModelAnnounce(params=statement.sent_model(standing.params))
 
 
@@ -80,7 +83,7 @@ def invite(
 def on_all_sent(
     ctx: phases.ServerContext, phase: phases.CollectingHellos, event: kernel.AllSent
 ) -> tuple[phases.CollectingHellos, reports.Effects]:
-    """Start the deadline of hellos once the model is sent, which may take long."""
+    """Start the deadline of hellos once the model, which may take long, is sent."""
     if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
         return phase, ()
     waiting = replace(phase, sent=True, deadline=event.now + allowed_seconds(ctx.plan, "hello"))
@@ -98,7 +101,7 @@ def resend_invitation(
     if party in known or party not in ctx.plan.roster.parties:
         return phase, ()
     if phase.draw:
-        # It would first have to answer draw 0, which is void.
+        # Draw 0, which it would have to answer first, is void.
         return phase, ()
     return replace(phase, again=phase.again | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_message(standing)),
@@ -118,13 +121,9 @@ def on_hello(
     message: messages.Hello,
     signed: bytes,
 ) -> phases.CollectingHellos:
-    """Accept a hello.
-
-    Raises:
-        PeerError: another server, draw, model, configuration or limits, a second hello, or an excluded party.
-    """
+    """Accept a hello to this server's draw."""
     if wire.epoch_of(message.leader) < phase.standing.epoch:
-        # Sent before this server started; not an error.
+        # Sent before this server started.
         return phase
     if message.leader != phase.standing.session.leader:
         raise PeerError(sender, "sends a Hello for another server")
@@ -162,7 +161,7 @@ def close_hellos(
             return _wait_for_quorum(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.claims.pending is not None:
-        # Parties must not train on an unconfirmed model; hellos came meanwhile, so waiting costs no time.
+        # Parties must not train on an unconfirmed model; waiting costs no time, as hellos came meanwhile.
         return phases.Attesting(phase.standing, now + proving.attesting_time(ctx), phase), ()
     late = frozenset(ctx.plan.roster.parties) - frozenset(present)
     standing = replace(
@@ -218,11 +217,7 @@ def on_reveal(
     message: messages.Reveal,
     signed: bytes,
 ) -> phases.CollectingNonces:
-    """Accept a nonce.
-
-    Raises:
-        PeerError: another draw, an unannounced party, a second nonce, or one that was not committed to.
-    """
+    """Accept an announced party's nonce."""
     round_ = phase.standing.round
     if place != kernel.Place(round_, attempt=phase.draw) or sender not in phase.hellos or not signed:
         raise PeerError(sender, "reveals a nonce at the wrong time")
@@ -305,7 +300,7 @@ def skip_round(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """End a round without an update; too many in a row end the run.
 
-    Rounds without enough parties (``alone``) count in seconds instead.
+    Those without enough parties (``alone``) count in seconds instead.
     """
     round_ = standing.round
     late = standing.late | (standing.session.gone.keys() - frozenset(present))

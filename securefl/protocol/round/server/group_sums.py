@@ -22,7 +22,7 @@ def group_of(drawn: Draw, key: ClusterKey) -> int:
 
 
 def sums_of_group(sums: Sequence[stacking.ClusterSum], drawn: Draw, group: int) -> list[stacking.ClusterSum]:
-    """Return the sums of one group's updates, in their order."""
+    """Return the sums of one group's updates, in order."""
     return [opened for opened in sums if group_of(drawn, opened.key) == group]
 
 
@@ -36,9 +36,9 @@ def group_stack(
 ) -> ClusterMeans:
     """Return the cluster means of one group with at least one sum, f64 ``(c, d)``.
 
-    ``reference`` is the mean of past aggregates, f64 ``(k d,)``, for rules with a memory; ``totals`` are the
-    members
-    in each sum of hidden groups.
+    ``reference`` is the mean of past aggregates, f64 ``(k d,)``; ``totals`` are the members in each sum of
+    hidden
+    groups.
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:

@@ -122,10 +122,10 @@ def _open_sum(
 def on_endorse(
     phase: phases.Certifying, sender: PartyId, place: kernel.Place, message: messages.Endorse, signed: bytes
 ) -> phases.Certifying:
-    """Accept an endorsement.
+    """Accept a survivor's endorsement of the server's statement.
 
     Raises:
-        PeerError: not a survivor, a second one, or of another statement.
+        PeerError: any other endorsement.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.frozen.survivors or not signed:
         raise PeerError(sender, "signs the survivors at the wrong time")
@@ -168,7 +168,7 @@ def on_release(
     """Accept a survivor's shares; a wrong share in one instance leaves the others valid.
 
     Raises:
-        PeerError: it is unexpected, is a second one, or cannot be decrypted.
+        PeerError: it is unexpected, or cannot be decrypted.
     """
     if place != kernel.Place(phase.standing.round) or sender not in phase.awaited_parties:
         raise PeerError(sender, "releases shares at the wrong time")
@@ -230,7 +230,7 @@ def close_releasing(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Open and check the sums; then step, or consult the server's own data first.
 
-    With hidden groups open the counts first, then wait for any slots' shares.
+    With hidden groups open the counts first, then wait for slots' shares.
     """
     unmasked, effects = unmask_all(ctx, phase)
     if phase.counts is None and clustering.hides_groups(ctx.plan.scenario.groups):

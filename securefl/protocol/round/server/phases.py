@@ -42,7 +42,6 @@ class ServerContext:
 
     plan: RunPlan
     identity: crypto.Identity = field(repr=False)
-    """Opens releases sealed to the server."""
     store: secure_sum.VectorStore
     initial: F32 = field(repr=False)
     """Parameters before the first round, (d,)."""
@@ -50,7 +49,6 @@ class ServerContext:
     resumed: Resumed | None = None
     """None for the run's first server."""
     software: messages.Software | None = None
-    """Versions to compare with those of parties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,6 @@ class Checkpoint:
     """Report of a round whose model is to be tested; None if a round is to start."""
     certified: StoredOpening | None = None
     norm: float | None = None
-    """L2 norm of the update behind ``done``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ class BestOfRun:
     """Best model so far by ``stop.metric``."""
 
     round: int
-    """Round that began with it."""
+    """It began with this model."""
     value: float
     params: F32 = field(repr=False)
 
@@ -136,7 +133,7 @@ class ServerSession:
     interrupted: bool = False
     """True if the server lost the broker in this round."""
     leader: bytes = b""
-    """Session in the epoch, which hellos name."""
+    """Session that hellos name."""
     elsewhere: frozenset[PartyId] = frozenset()
     """Parties that follow the server of a later epoch."""
     ahead: frozenset[PartyId] = frozenset()
@@ -155,7 +152,7 @@ class Attendance(FeatureSlot):
     lone_rounds: int = 0
     """Rounds in a row with too few parties."""
     lone_seconds: float = 0.0
-    """Online seconds of waiting in these rounds."""
+    """Seconds of online waiting in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class ModelProgress(FeatureSlot):
 
     best_accuracy: float = -1.0
     stale_rounds: int = 0
-    """Rounds since the best accuracy, or the best value of ``stop.metric``."""
+    """Rounds since the best value."""
     best: BestOfRun | None = None
     unused_rounds: int = 0
     """Rounds whose ``stop.metric`` was too noisy."""
@@ -191,9 +188,9 @@ class ServerState:
     """f64 ``(s, k d)``."""
     progress: ModelProgress = field(default_factory=ModelProgress)
     updates: int = 0
-    """Rounds that gave an update."""
+    """Rounds with an update."""
     fruitless_rounds: int = 0
-    """Rounds in a row without an update."""
+    """In a row, without an update."""
     trust: Trust = NO_TRUST
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
     before: F32 | None = field(default=None, repr=False)
@@ -285,7 +282,6 @@ class RoundView:
 
     model: bytes
     announced: bytes
-    """Digest of all hellos."""
     limits: Mapping[PartyId, messages.Limits] = field(repr=False)
     drawn: Draw
     samples: Mapping[PartyId, int]
@@ -316,7 +312,6 @@ class Frozen:
     survivors: frozenset[PartyId]
     statement: bytes
     ledger: bytes
-    """Head of the leakage ledger."""
     instances: Mapping[reports.ClusterKey, secure_sum.CollectingInputs]
     commitments: Mapping[reports.ClusterKey, bytes] = field(default_factory=dict)
     """In the order of keys; empty if not verified."""
@@ -338,9 +333,8 @@ class StoredOpening:
     certificate: tuple[bytes, ...]
     """Empty if the freeze itself requested shares."""
     totals: Mapping[reports.ClusterKey, bytes] = field(repr=False)
-    """Sums of masked vectors in wire format; verified sums have ``vectors`` instead."""
+    """Masked, in wire format; verified sums have ``vectors`` instead."""
     vectors: Mapping[reports.ClusterKey, Mapping[int, bytes]] = field(repr=False)
-    """By member number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +361,7 @@ class Releasing:
     counts: tuple[reports.SlotsCounted, ...] | None = None
     """Of hidden groups, once their slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
-    """Sums of masked vectors, (d,), if added up before the shares."""
+    """Masked, (d,), if added up before the shares."""
     again: bool = False
     """True if an earlier server requested the same shares; answers to it may arrive."""
 
@@ -411,7 +405,6 @@ class Evaluating:
     done: reports.RoundDone
     """Without accuracy and loss."""
     norm: float | None = None
-    """L2 norm of the aggregated update."""
     again: bool = False
     """True if a restarted server tests the model."""
 

@@ -113,7 +113,7 @@ def on_attest(
         if standing.claims.chain is not None and message.root == standing.claims.chain.link.root:
             return standing  # enough others were faster
         if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
-            return standing  # claimed by an earlier server; this one's proofs request it again
+            return standing  # claimed by an earlier server
         raise PeerError(sender, f"confirms a result of round {place.round} that the server did not send")
     if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
         raise PeerError(sender, f"confirms a part of round {place.round} that it should not verify")
@@ -168,7 +168,7 @@ def without_claim(standing: phases.ServerState) -> phases.ServerState:
 
 
 def with_confirmed_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> phases.ServerState:
-    """Return the state with its claim as the last link, and only the attestations needed."""
+    """Return the state with its claim as the last link, and the needed attestations."""
     pending = standing.claims.pending
     if pending is None:
         return standing
@@ -209,7 +209,7 @@ def _prove_opening(
 ) -> list[kernel.Send[messages.AnyMessage]]:
     added = instance.summed_members(certified.survivors)
     alive = certified.alive(key)
-    # Any members will do; each round takes another part of the cluster.
+    # Each round takes another part of the cluster.
     start = certified.round % len(alive)
     asked = (alive[start:] + alive[:start])[: feasibility.openers_asked(ctx.plan.scenario, len(alive))]
     vectors = _join_vectors(ctx.store, [instance.inputs[index] for index in added])

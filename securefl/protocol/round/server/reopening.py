@@ -32,7 +32,7 @@ def begin_releasing(
 ) -> tuple[phases.Releasing, reports.Effects]:
     """Wait for the shares that open the round's sums; return the effect that stores these sums.
 
-    ``certificate`` has signed frames; empty if the freeze itself requests shares.
+    ``certificate`` is empty if the freeze itself requests shares.
     """
     deadline = now + ctx.plan.scenario.deadlines.release
     releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline)

@@ -1,8 +1,6 @@
-"""Resumption of a server: its epoch, its starting point, and the outcome of an open round.
+"""Resumption of a server: its epoch, its starting point, and the outcome of an open round (ADR 0054).
 
-A restarted server continues from the last :class:`Checkpoint`, in the epoch after the highest stated one (ADR
-0054). A round with an announced draw is void and its updates count as released, unless its shares were
-requested
+A round with an announced draw is void and its updates count as released, unless its shares were requested
 (:mod:`securefl.protocol.round.server.reopening`). A round with invitations only starts again.
 """
 
@@ -21,14 +19,13 @@ from securefl.protocol.round.shared.presence import FIRST
 from securefl.protocol.round.shared.statement import model_digest
 
 MAX_EPOCH_LEAD: Final = 2**16
-"""Largest believed lead of a stated epoch: a liar must not exhaust the epochs."""
+"""Largest believed lead: a liar must not exhaust the epochs."""
 VOID_BY_RESTART: Final = (
     "the server was started again in it: what parties may have released counts, and opens nothing"
 )
 _NOTHING: Final = -1
 
 Clusters = tuple[tuple[tuple[PartyId, ...], ...], ...]
-"""Members of each cluster, by reclustering."""
 
 
 def checkpoint_effect(standing: phases.ServerState, phase: phases.Evaluating | None = None) -> kernel.Keep:
@@ -48,8 +45,7 @@ def reason_outdated(
 ) -> str | None:
     """Return why this server's state is older than the run, or None.
 
-    More than q parties must state a round after ``reached``, the next one here: one colluder must not stop a
-    server.
+    More than q parties must state a round after ``reached``, the next one here.
     """
     rounds = sorted((one.round for one in stated.values()), reverse=True)
     seen = next(iter(rounds[plan.scenario.secure_sum.colluders :]), _NOTHING)
@@ -61,7 +57,7 @@ def reason_outdated(
 def record_progress(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
 ) -> phases.ServerState | kernel.Aborted:
-    """Record a party's progress beyond that of this leading server; see :func:`reason_outdated`."""
+    """Record a party's progress beyond this server's; end as :func:`reason_outdated`."""
     standing = phase.standing
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
@@ -82,10 +78,7 @@ def _older(seen: int, reached: int) -> str:
 def record_other_server(
     ctx: phases.ServerContext, standing: phases.ServerState, sender: PartyId, leader: bytes
 ) -> phases.ServerState | kernel.Aborted:
-    """Record that a party follows a later server; end this one if more than q parties do.
-
-    There is no goodbye: the run continues.
-    """
+    """Record that a party follows a later server; if more than q do, end without a goodbye."""
     elsewhere = standing.session.elsewhere | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
         return replace(standing, session=replace(standing.session, elsewhere=elsewhere))
@@ -125,7 +118,6 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
 
 
 def _repeat_last_claim(ctx: phases.ServerContext, standing: phases.ServerState) -> reports.Effects:
-    """An earlier server may not have recorded the last confirmed claim."""
     if standing.claims.chain is None or standing.claims.chain.link.claim.round < 0:
         return ()
     link, frames = standing.claims.chain.link, standing.claims.chain.frames
@@ -153,7 +145,7 @@ def end_announced_round(
 ) -> tuple[phases.Evaluating, reports.Effects] | None:
     """End a round whose draw an earlier server announced; None for any other.
 
-    Drawn parties may have released their updates, so these count. The model stays.
+    Drawn parties may have released their updates, so these count.
     """
     resumed = ctx.resumed
     if resumed is None or standing.round > resumed.announced:

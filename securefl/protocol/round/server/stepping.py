@@ -19,8 +19,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 MAX_ROUNDS_WITHOUT_UPDATE = 3
 """Rounds in a row with enough parties but no update after which the run aborts.
 
-Rounds spoilt only by failed checks or a lost broker do not count. Rounds with too few parties count in time
-(``deadlines.quorum``).
+Rounds spoilt only by failed checks or a lost broker do not count.
 """
 
 
@@ -65,8 +64,7 @@ def apply_optimiser(plan: RunPlan, standing: ServerState, update: F64) -> tuple[
 def allowed_waits(plan: RunPlan, standing: ServerState) -> int:
     """Return the hello deadlines that a round waits for enough parties, doubled after each such round.
 
-    Absent parties then cost few rounds. The last round of a run without any update waits for
-    ``deadlines.quorum``.
+    The last round of a run without any update waits for ``deadlines.quorum``.
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize
@@ -74,7 +72,7 @@ def allowed_waits(plan: RunPlan, standing: ServerState) -> int:
 
 
 def add_waits(plan: RunPlan, standing: ServerState, waits: int) -> ServerState:
-    """Return the state after ``waits`` further waits with too few parties."""
+    """Return the state after further waits with too few parties."""
     return replace(
         standing,
         quorum=replace(

@@ -68,7 +68,7 @@ def link_of(run: RunId, claim: messages.RoundClaim) -> ChainLink:
 
 
 def first_link(plan: RunPlan, params: F32) -> ChainLink | None:
-    """Return the first link, for the first model f32 ``(k d,)``; None if not verified."""
+    """Return the link of the first model, f32 ``(k d,)``; None if not verified."""
     if not plan.scenario.secure_sum.verified:
         return None
     moments = server_optimisers.first_moments(plan.optimiser, plan.total_parameters)
@@ -84,7 +84,7 @@ def first_link(plan: RunPlan, params: F32) -> ChainLink | None:
 
 
 def sent_state(moments: F64, values: StartValues) -> bytes:
-    """Return the input of a step besides the model: moments f64 ``(s, k d)`` and announced values."""
+    """Return the input of a step besides the model: moments f64 ``(s, k d)`` and values."""
     return moments.astype("<f8", copy=False).tobytes() + value_bytes(values)
 
 
@@ -108,7 +108,7 @@ def sum_digest(run: RunId, round_: int, key: ClusterKey, ring: Ring) -> bytes:
 
 
 def opening_attests(plan: RunPlan, alive: int) -> int:
-    """Return the attestations that a cluster's sum needs: one more than its colluders."""
+    """Return the attestations that a cluster's sum needs: colluders plus one."""
     return min(plan.scenario.secure_sum.colluders_per_cluster + 1, alive)
 
 

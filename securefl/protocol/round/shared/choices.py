@@ -51,7 +51,7 @@ def is_choosing(plan: RunPlan, round_: int, kept: LastChoice) -> bool:
 
 
 def group_to_name(plan: RunPlan, round_: int, preferred: int | None, own: entropy.Entropy) -> int:
-    """Return the group that a party names: by its best model, random if none is finite."""
+    """Return the group that a party names: its best model's, random if none is finite."""
     there, epsilon = model_count(plan, round_), plan.scenario.groups.choice_epsilon
     if preferred is None:
         return random_group(own, round_, there)

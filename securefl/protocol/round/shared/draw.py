@@ -196,7 +196,7 @@ def usable_samples(plan: RunPlan, drawn: Draw) -> int | None:
 
 
 def drawn_report(round_: int, drawn: Draw, samples: Mapping[PartyId, int]) -> ClustersDrawn:
-    """Return the report of a draw, equal at server and parties."""
+    """Return the report of a draw."""
     assignment = drawn.assignment
     counts = tuple(sorted(samples.items()))
     return ClustersDrawn(

@@ -36,14 +36,14 @@ def fewest_counted(plan: RunPlan) -> int:
 
 
 def atoms_statement(plan: RunPlan, me: PartyId, atoms: Collection[clustering.Atom]) -> bytes:
-    """Return a party's statement of its known atoms, for a run without any; or empty."""
+    """Return a party's statement of its known atoms, or empty."""
     if not atoms or not keeps_atoms(plan):
         return b""
     return clustering.statement_of(clustering.kept_by(me, atoms, plan.roster.parties), plan.roster.parties)
 
 
 def agreed_statement(plan: RunPlan, stated: Mapping[PartyId, bytes]) -> bytes:
-    """Return the statement of atoms on which the hellos of a draw agree; empty for none."""
+    """Return the statement of atoms on which hellos agree; empty for none."""
     if not any(stated.values()) or not keeps_atoms(plan):
         return b""
     fewest, size = fewest_counted(plan), plan.scenario.clustering.atoms
@@ -79,7 +79,7 @@ def is_in_conflict(
 def with_allowed_metrics(
     plan: RunPlan, atoms: Collection[clustering.Atom] | None, me: PartyId, update: F64
 ) -> F64:
-    """Return an update, f64 ``(d + w,)``, with zeros for metrics that must not be sent."""
+    """Return an update, f64 ``(d + w,)``, without metrics that must not be sent."""
     if atoms is None or own_atom(atoms, me):
         return update
     counted = update.copy()
@@ -88,7 +88,7 @@ def with_allowed_metrics(
 
 
 def simulated_atoms(plan: RunPlan) -> tuple[clustering.Atom, ...]:
-    """Return the atoms of simulated parties, equal in all runs of one roster: no account stores them."""
+    """Return the atoms of simulated parties, equal in all runs of one roster."""
     parties, size = sorted(plan.roster.parties), plan.scenario.clustering.atoms
     if not keeps_atoms(plan) or len(parties) < size:
         return ()

@@ -38,12 +38,12 @@ class RunPlan:
     frozen: bytes = b""
     """Digest of frozen parameters."""
     state: server_optimisers.AveragedState = server_optimisers.NO_STATE
-    """Coordinates of one model that the server averages, with any optimiser."""
+    """Coordinates of one model that the server averages."""
 
     def config_digest(self) -> bytes:
-        """Return the configuration that every party signs: scenario, roster, run and model.
+        """Return the digest that every party signs: scenario, roster, run, model, frozen weights.
 
-        Parties with another backbone, or in verified runs another file of own rules, cannot join.
+        In verified runs it covers files of own rules.
         """
         return self._config_digest
 
@@ -63,42 +63,42 @@ class RunPlan:
 
     @cached_property
     def draw_digest(self) -> bytes:
-        """Digest for the draw of clusters (:mod:`securefl.scenario.draws`), for one run and roster."""
+        """Digest for the draw of clusters (:mod:`securefl.scenario.draws`)."""
         return crypto.digest(
             "config", self.run, drawn_digest(self.scenario), self.roster.digest(), self.length
         )
 
     @property
     def models(self) -> int:
-        """k: number of models, one per task group."""
+        """k: one per task group."""
         return self.scenario.groups.count
 
     @property
     def total_parameters(self) -> int:
-        """Number of parameters of all models."""
+        """Parameters of all models."""
         return self.models * self.length
 
     @property
     def averaged(self) -> BoolArray:
-        """True for each coordinate of all models that no optimiser acts on, shape ``(k d,)``."""
+        """True for coordinates that no optimiser acts on, shape ``(k d,)``."""
         return np.tile(self.state.mask(self.length), self.models)
 
     def sum_length(self, reclustering: int) -> int:
-        """Return the length of a reclustering's vectors: d and words, or k slots' seats for hidden counts."""
+        """Return the length of a reclustering's vectors: d and words, or k slots' seats for counts."""
         if clustering.hides_groups(self.scenario.groups) and reclustering == clustering.COUNTS:
             return self.models * messages.SEATS
         added = exact_sum(catalogue.words_of(self.scenario).values()) if reclustering == 0 else 0
         return self.length + added
 
     def words_slice(self, name: str) -> slice:
-        """Return the slice of an addition's words in a vector of reclustering 0."""
+        """Return an addition's slice of a vector of reclustering 0."""
         words = catalogue.words_of(self.scenario)
         start = self.length + exact_sum(list(words.values())[: list(words).index(name)])
         return slice(start, start + words[name])
 
     @property
     def upload_length(self) -> int:
-        """Length of a training result: d for the update, then w words of metrics."""
+        """Length of a training result: d, then w words of metrics."""
         return self.length + self.scenario.evaluation.words
 
     @property
@@ -131,7 +131,7 @@ class RunPlan:
 
     @property
     def optimiser(self) -> ServerOptimiser:
-        """Server optimiser, with its learning rate scaled to the noise if ``privacy.transfer`` is set.
+        """Server optimiser, with its learning rate scaled to the noise by ``privacy.transfer``.
 
         Source: Xiang et al. 2023, section 4.2: eta = eta_b sigma_b / sigma.
         """
@@ -143,7 +143,7 @@ class RunPlan:
 
     @property
     def published_limits(self) -> messages.Limits:
-        """Limits that a party with this configuration requires before any release."""
+        """Limits that a party requires before any release."""
         return published_limits(self.scenario)
 
     @property
@@ -165,11 +165,11 @@ class RunPlan:
 
     @property
     def sums(self) -> secure_sum.SecureSum:
-        """Secure sum of the run, without its members' software loaded."""
+        """Secure sum of the run, without its members' software."""
         return secure_sum.sums_of(self.scenario, self.length)
 
     def setup(self, place: kernel.Place, members: tuple[PartyId, ...], binding: bytes) -> secure_sum.Setup:
-        """Return the setup of one attempt of one secure sum."""
+        """Return the setup of one attempt of one sum."""
         sums = self.scenario.secure_sum
         return secure_sum.Setup(
             instance=Instance(self.run, place.round, place.reclustering, place.cluster, place.attempt),
@@ -185,7 +185,7 @@ class RunPlan:
         )
 
     def removable_noise(self, words: int) -> secure_sum.Removable | None:
-        """Return the noise, but for metrics, that released shares remove from a sum of ``words``; or None."""
+        """Return the noise, but for metrics, that released shares remove from ``words`` words, or None."""
         mechanism, bits = self.mechanism, self.limits.ring_bits
         if mechanism is None or not isinstance(mechanism.shares, ComponentPlan):
             return None

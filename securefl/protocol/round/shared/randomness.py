@@ -6,12 +6,12 @@ from securefl.protocol import kernel
 
 
 def party_entropy(root: Entropy, me: PartyId) -> Entropy:
-    """Return the entropy of one party, for everything but its keys."""
+    """Return the entropy of one party, except for its keys."""
     return root.child("party", me)
 
 
 def server_entropy(root: Entropy) -> Entropy:
-    """Return the entropy of the server, for everything but its key."""
+    """Return the entropy of the server, except for its key."""
     return root.child("server")
 
 
@@ -21,7 +21,7 @@ def nonce_entropy(own: Entropy, round_: int, draw: int) -> Entropy:
 
 
 def instance_entropy(own: Entropy, place: kernel.Place) -> Entropy:
-    """Return the entropy of a party's secrets in one attempt of one secure sum."""
+    """Return the entropy of a party's secrets in one attempt."""
     return own.child("instance", *place)
 
 
@@ -31,7 +31,7 @@ def group_entropy(own: Entropy, round_: int) -> Entropy:
 
 
 def training_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
-    """Return the entropy of local training, at a party or server: order of samples."""
+    """Return the entropy of local training: order of samples."""
     return _of_work(own.child("training", round_), work)
 
 

@@ -25,7 +25,7 @@ FIRST_SLOT = clustering.COUNTS + 1
 
 
 def draw_seat(entropy: Entropy, group: int) -> int:
-    """Return a random seat of slot ``group``: a member's place in the counts of its cluster."""
+    """Return a member's random seat of slot ``group``."""
     return group * messages.SEATS + int.from_bytes(entropy.child("seat").draw(8), "big") % messages.SEATS
 
 
@@ -62,7 +62,7 @@ def counts_at(seats: Sequence[int], groups: int) -> tuple[int, ...]:
 def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, ...]:
     """Return the groups with at least ``least`` members (f + k_anonymity), whose sums may be opened.
 
-    Empty if the counts are impossible for ``survivors`` members in one group each.
+    Empty if the counts are impossible.
     """
     if min(counts) < 0 or exact_sum(counts) != survivors:
         return ()

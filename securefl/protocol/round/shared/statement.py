@@ -28,7 +28,7 @@ def read_model(plan: RunPlan, sent: bytes) -> F32:
 
 
 def start_bytes(params: F32, values: StartValues = NO_VALUES) -> bytes:
-    """Return the start of a round: models, and announced values of features."""
+    """Return the start of a round: models, and announced values."""
     return sent_model(params) + value_bytes(values)
 
 
@@ -43,7 +43,7 @@ def start_digest(start: bytes) -> bytes:
 
 
 def announced_digest(hellos: Mapping[PartyId, messages.Hello]) -> bytes:
-    """Return the digest of all hellos: commitments, sample counts and limits."""
+    """Return the digest of all hellos."""
     fields: list[str | bytes] = []
     for party in sorted(hellos):
         fields += [party, wire.encode(hellos[party])]
@@ -78,12 +78,12 @@ def round_statement(
 
 
 def bound_statement(statement: bytes, commitments: Iterable[bytes]) -> bytes:
-    """Return the endorsed statement in verified rounds: the statement and all commitments."""
+    """Return the endorsed statement of verified rounds, with all commitments."""
     return crypto.digest("bound statement", statement, *commitments)
 
 
 def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Return the digest of a party's key and share lists: (reclustering, cluster, digest) each."""
+    """Return the digest of a party's lists: (reclustering, cluster, digest) each."""
     fields: list[int | bytes] = []
     for entry in sorted(own):
         fields += entry
@@ -91,7 +91,7 @@ def lists_statement(own: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def slots_statement(statement: bytes, seats: Iterable[int]) -> bytes:
-    """Return the statement of a second release: the round's, and the received seats."""
+    """Return the statement of a second release, with the received seats."""
     return crypto.digest("slots", statement, *seats)
 
 

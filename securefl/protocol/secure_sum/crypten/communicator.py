@@ -109,7 +109,7 @@ class Communicator:
         return Sent()
 
     def irecv(self, tensor: Any, src: int) -> Receiving:
-        """Return a request whose ``wait`` receives into a tensor of the right shape."""
+        """Return a request whose ``wait`` receives into ``tensor``."""
         return Receiving(self, tensor, self._other(src))
 
     def send(self, tensor: Any, dst: int) -> None:
@@ -121,7 +121,7 @@ class Communicator:
         return self._receive(tensor, self._other(src))
 
     def broadcast(self, tensor: Any, src: int, batched: bool = False) -> Any:
-        """Send the tensor (or list of tensors) of ``src`` to all."""
+        """Send the tensors of ``src`` to all."""
         items = tensor if batched else [tensor]
         for item in items:
             if src == self.get_rank():
@@ -131,14 +131,14 @@ class Communicator:
         return tensor
 
     def gather(self, tensor: Any, dst: int) -> list[Any]:
-        """Collect all tensors at ``dst``, by rank; the others get ``[None]``."""
+        """Collect all tensors at ``dst``, by rank; ``[None]`` elsewhere."""
         if dst != self.get_rank():
             self.isend(tensor, dst)
             return [None]
         return self._from_all(tensor)
 
     def all_gather(self, tensor: Any) -> list[Any]:
-        """Collect all tensors at all members, by rank."""
+        """Collect all tensors, by rank."""
         self._send_all(tensor)
         return self._from_all(tensor)
 
@@ -154,7 +154,7 @@ class Communicator:
         return received if device is None else received.to(device)
 
     def reduce(self, tensor: Any, dst: int, op: Any = None, batched: bool = False) -> Any:
-        """Return the sum (or XOR) of all tensors at ``dst``, None at the others."""
+        """Return the sum (or XOR) of all tensors at ``dst``, else None."""
         items = tensor if batched else [tensor]
         if dst != self.get_rank():
             for item in items:
@@ -264,7 +264,7 @@ class Receiving:
     _done: bool = False
 
     def wait(self) -> None:
-        """Block until the message arrives and copy it into the tensor."""
+        """Block until the message is in the tensor."""
         if not self._done:
             self._tensor.copy_(self._communicator._receive(self._tensor, self._src))
             self._done = True

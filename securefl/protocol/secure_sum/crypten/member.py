@@ -84,7 +84,7 @@ MemberPhase = Advertised | Listed | Submitted
 
 
 def advertise(setup: Setup, me: PartyId, entropy: Entropy) -> tuple[Advertised, messages.KeyAdvert]:
-    """Draw fresh keys and the seed of a blind; publish the keys and the seed's hash (protocol.md, step 3)."""
+    """Draw fresh keys and a blind's seed; publish the keys and the seed's hash (protocol.md, step 3)."""
     index = setup.index(me)
     # Entropy names are those of masking: with a seed, both kinds have the same removable noise.
     pair = crypto.KeyPair.generate(entropy.child("mask key"))

@@ -114,7 +114,7 @@ class Session(Generic[ResultT]):
         Raises:
             PeerError: a message cannot be delivered; nothing has changed.
             UsageError: the session has finished.
-            Exception: another error of the program: a bug.
+            Exception: a bug of the program.
         """
         if self._finished:
             raise UsageError("cannot continue this CrypTen computation: it has finished; start a new session")

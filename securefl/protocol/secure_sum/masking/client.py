@@ -33,7 +33,7 @@ class DealtShares:
 
 
 def deal(setup: Setup, owner: int, secrets: Sequence[bytes], entropy: Entropy) -> DealtShares:
-    """Split secrets of 32 bytes (seed, mask key, noise secrets) for any ``setup.threshold`` members."""
+    """Split secrets of 32 bytes for any ``setup.threshold`` members."""
     kinds, count = share_kinds(setup.components), len(setup.members)
     by_kind = [
         crypto.split(secret, setup.threshold, count, entropy.child(f"{kind} shares"))
@@ -77,7 +77,7 @@ def is_dealt(
 
 
 class BadBoxError(PeerError):
-    """Box that does not match its sealer's advert, or that the server altered."""
+    """Box that differs from its sealer's advert, or that the server altered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def pairwise_key(own: crypto.KeyPair, public: bytes, one: int, other: int, conte
 
 
 def pairwise_sign(me: int, other: int) -> crypto.Sign:
-    """Return the sign of a pairwise mask at ``me``: the lower number adds, the higher subtracts."""
+    """Return the sign of a mask at ``me``: the lower number adds, the higher subtracts."""
     return 1 if me < other else -1
 
 

@@ -56,7 +56,7 @@ def on_boxes(phase: CollectingBoxes, sender: PartyId, message: messages.ShareBox
     """Add one member's boxes.
 
     Raises:
-        PeerError: not listed, repeated, boxes for the wrong members, or digests that differ from the advert.
+        PeerError: not due, for the wrong members, or with digests that differ from the advert.
     """
     setup, index = phase.setup, phase.setup.index(sender)
     if index not in phase.adverts or index in phase.boxes:

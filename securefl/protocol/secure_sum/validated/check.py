@@ -25,7 +25,7 @@ from securefl.protocol.secure_sum.validated.dealing import Tuples
 
 
 class DealtProvider:
-    """CrypTen tuple provider for one member of one computation: squares and ANDs, each used once."""
+    """CrypTen tuple provider of one computation: squares and ANDs, each used once."""
 
     NAME = "securefl"
 
@@ -85,7 +85,7 @@ class CryptenChecks:
 
 
 def check_session(world: World, projections: U64, test: privacy.NormTest, tuples: Tuples) -> Session[bool]:
-    """Return one evaluator's check of one owner; its result is True if the owner's update passes.
+    """Return one evaluator's check, which is True if the owner's update passes.
 
     ``projections``, u64 ``(n,)``, are of this evaluator's share. ``world`` has the evaluators, with pairwise
     zero
@@ -135,7 +135,7 @@ def within(library: Library, projections: U64, test: privacy.NormTest, rank: int
 
 
 def check_zeros(pair_keys: Mapping[int, bytes], evaluators: Sequence[int], me: int) -> ZeroShares:
-    """Return one evaluator's shares of zero among the evaluators (member numbers, by rank) of one owner.
+    """Return one evaluator's shares of zero among the evaluators (member numbers, by rank).
 
     ``pair_keys`` are 32 bytes by member number, for this check only.
     """

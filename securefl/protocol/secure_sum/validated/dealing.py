@@ -1,7 +1,7 @@
 """Correlated randomness for checks, from the dealer to the members (ADR 0024, step 3).
 
-For one check, each evaluator gets a seed, and reads its words from the seed's stream in the order of the
-check. The first evaluator also gets a correction, so that these hold:
+In one check, each evaluator reads its words from the stream of a seed. The first also gets a correction, so
+that:
 
 - ``square``: r, s with the sum of all s equal to the square of the sum of all r, modulo 2^64;
 - ``and``: a, b, c with XOR of all c equal to (XOR of all a) & (XOR of all b).
@@ -49,7 +49,7 @@ class Deal:
 
     seed: bytes = field(repr=False)
     correction: bytes = field(default=b"", repr=False)
-    """Little-endian words for the first evaluator; empty for the others."""
+    """Little-endian words for the first evaluator."""
 
 
 def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
@@ -75,10 +75,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
 
 
 def addition_requests(terms: int, shape: tuple[int, ...]) -> tuple[Request, ...]:
-    """Return CrypTen's requests for adding ``terms`` XOR-shared 64-bit words, ``shape`` sums at once.
-
-    Pairs are added in parallel.
-    """
+    """Return CrypTen's requests for adding ``terms`` XOR-shared 64-bit words, ``shape`` sums at once."""
     requests: list[Request] = []
     while terms > 1:
         half = terms // 2
@@ -162,7 +159,7 @@ class Taking:
         return len(self._requests) - self._next
 
     def take(self, kind: Kind, shape: tuple[int, ...]) -> tuple[U64, ...]:
-        """Return the parts of the next tuples, u64 of ``shape`` each: r, s of squares; a, b, c of ANDs.
+        """Return the parts of the next tuples, u64 of ``shape``: r, s of squares; a, b, c of ANDs.
 
         Raises:
             UsageError: all are used, or another request is next.

@@ -1,4 +1,4 @@
-"""Sums of updates that are checked before they count, as a kind of secure sum (ADR 0024)."""
+"""Sums of checked updates as a kind of secure sum (ADR 0024)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -52,7 +52,6 @@ class Tests:
 
         Raises:
             ConfigError: numbers do not fit, which ``check`` rejects before.
-            UsageError: the scenario validates nothing.
         """
         test = feasibility.norm_test_of(self.scenario, weight, self.length)
         if test is None:
@@ -64,7 +63,7 @@ class Tests:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedSums(port.SecureSum):
-    """Sums of updates accepted by all others, with a dealer; all listed members open them."""
+    """Sums of updates that all others accepted; all listed members open them."""
 
     tests: Tests
     checks: phases.UpdateChecks | None = None
@@ -86,17 +85,17 @@ class ValidatedSums(port.SecureSum):
         return _Server(self.tests)
 
     def vectors(self, _step: Literal["shares", "training"], members: int) -> int:
-        """Return the most vectors of a step: all exchange shares with all."""
+        """Return the most vectors of a step, in which all exchange shares."""
         return 1 + 2 * (members - 1)
 
     def checking(self, deadlines: Deadlines) -> float:
-        """Return the seconds for nonces, checks, and shares of the sum."""
+        """Return the seconds for nonces, checks, and shares."""
         return 2 * deadlines.shares + deadlines.training
 
     def lists_digest(
         self, setup: Setup, key_list: bytes, sharers: frozenset[int], alive: Collection[int]
     ) -> bytes:
-        """Return the digest of lists, which includes the accepted members."""
+        """Return the digest of lists and of the accepted members."""
         return validated_lists(setup.lists_digest(key_list, sharers), frozenset(alive))
 
     def check_machine(self) -> None:
@@ -161,7 +160,7 @@ class _Member(port.MemberEnd):
             case messages.Verdicts(), phases.Judged():
                 step = member.on_verdicts(phase, message, roster)
             case _, phases.Spoiled():
-                # Sent before the attempt was spoiled; the retry has other messages.
+                # Sent before the attempt was spoiled.
                 return port.MemberStep(phase)
             case _:
                 raise PeerError(SERVER, f"sends {type(message).__name__} at the wrong time")
@@ -246,7 +245,7 @@ class _Server(SharesServer):
             case AwaitingNonces():
                 return _next(phase, *server.close_nonces(phase), "training", vectors=True)
             case AwaitingVerdicts():
-                # The next step sends each member's share of the sum: a vector.
+                # Each member's share of the sum is a vector.
                 closed = _next(phase, *server.close_verdicts(phase), "shares", vectors=True)
                 return replace(closed, passed=_passed_members(phase))
             case _:

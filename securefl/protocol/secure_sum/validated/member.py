@@ -128,7 +128,7 @@ def on_share(phase: phases.Gathering, message: messages.PeerBox) -> phases.Step:
     """Store one other member's share of its update, or complain about an unusable one.
 
     Raises:
-        PeerError: not of a listed member, out of turn, or a second one.
+        PeerError: not of a listed member, or a second one.
     """
     core, owner = phase.core, message.peer
     if owner not in core.others or message.number != SHARE_NUMBER:
@@ -156,7 +156,7 @@ def on_deal(phase: phases.Gathering, message: messages.DealtTo, roster: crypto.R
     """Store the triples, or complain about an unusable deal.
 
     Raises:
-        PeerError: of the server: out of turn, twice, or not signed by the dealer for this attempt.
+        PeerError: of the server: a second one, or not signed by the dealer for this attempt.
     """
     core, dealer = phase.core, phase.core.validation.dealer
     setup, listed = core.setup, core.listed

@@ -30,7 +30,7 @@ from securefl.protocol.secure_sum.validated.validation import Validation
 
 @dataclass(frozen=True, slots=True)
 class CheckLines:
-    """Channels and zero shares of one evaluator for the check of one owner."""
+    """Channels and zero shares of one evaluator for one owner's check."""
 
     evaluators: tuple[int, ...]
     """By rank."""
@@ -154,7 +154,7 @@ class Spoiled:
 
 ValidatedPhase = Advertised | Gathering | Holding | Revealed | Checking | Judged | Spoiled
 NO_RETURN = (Revealed, Checking, Judged, member.Submitted)
-"""Phases in which the sketch may be known: no retry."""
+"""No retry: the sketch may be known."""
 
 
 class UpdateChecks(Protocol):

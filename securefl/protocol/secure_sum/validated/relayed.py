@@ -39,11 +39,7 @@ def read_all(
 def receipts_of(
     setup: Setup, listed: Sequence[int], lists: bytes, frames: Sequence[bytes], roster: crypto.Roster
 ) -> bytes:
-    """Return the digest of all receipts of shares.
-
-    Raises:
-        PeerError: as :func:`read_all`, or a member got another key list.
-    """
+    """Return the digest of all receipts; raise as :func:`read_all`, or if lists differ."""
     held = read_all(setup, listed, frames, messages.Held, roster)
     for index, (receipt, _) in held.items():
         if receipt.lists != lists:
@@ -56,11 +52,7 @@ def receipts_of(
 def nonces_of(
     setup: Setup, commitments: Mapping[int, bytes], frames: Sequence[bytes], roster: crypto.Roster
 ) -> dict[PartyId, bytes]:
-    """Return the nonces of all members.
-
-    Raises:
-        PeerError: as :func:`read_all`, or of a member: its nonce does not match its commitment.
-    """
+    """Return all members' nonces; raise as :func:`read_all` and :func:`check_nonce`."""
     said = read_all(setup, sorted(commitments), frames, messages.SketchNonce, roster)
     for index, (revealed, _) in said.items():
         check_nonce(setup, index, commitments[index], revealed)
@@ -77,11 +69,7 @@ def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.
 def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the members accepted by all others, and this member's relayed verdict.
-
-    Raises:
-        PeerError: as :func:`read_all`.
-    """
+    """Return the members accepted by all others, and the own verdict; raise as :func:`read_all`."""
     said = read_all(setup, listed, frames, messages.Verdict, roster)
     verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in said.items()}
     return validation.accepted_by(verdicts), verdicts[me]

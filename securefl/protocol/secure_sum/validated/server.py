@@ -4,8 +4,9 @@
 
     CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
 
-A member missing before all receipts are in causes another attempt; later, the sum is lost, since an update
-has only one sketch.
+``on_*`` raise ``PeerError`` for a message that is not due, or not from a listed member. A member missing
+before all
+receipts are in causes another attempt; later, the sum is lost, since an update has only one sketch.
 """
 
 from collections.abc import Collection, Mapping
@@ -98,7 +99,7 @@ class CheckedShares(BlindedShares):
 
     @property
     def submitted(self) -> frozenset[PartyId]:
-        """Members in the sum, once *all* members' shares have arrived."""
+        """Members in the sum, once *all* shares have arrived."""
         return self.names(self.accepted if self.answered == self.sharers else ())
 
     @property
@@ -108,7 +109,7 @@ class CheckedShares(BlindedShares):
 
     @property
     def unfinished(self) -> str:
-        """Loss if any share is missing: there is no second sketch."""
+        """Loss if any share is missing."""
         names = ", ".join(sorted(self.missing))
         return f"{names} sent no share of the sum" if names else ""
 
@@ -159,11 +160,7 @@ def _relay(phase: _Based, sender: PartyId, message: messages.PeerBox) -> tuple[P
 def on_share(
     phase: AwaitingHeld, sender: PartyId, message: messages.PeerBox
 ) -> tuple[AwaitingHeld, tuple[PartyId, messages.PeerBox]]:
-    """Relay a share of an update.
-
-    Raises:
-        PeerError: not between two listed members, not a share, or a second one.
-    """
+    """Relay the first share of an update between two listed members."""
     passed = _relay(phase, sender, message)
     pair = (phase.setup.index(sender), message.peer)
     if message.number != SHARE_NUMBER or pair in phase.shared:
@@ -177,11 +174,7 @@ def on_share(
 def on_dealt(
     phase: AwaitingHeld, sender: PartyId, message: messages.Dealt, signed: bytes
 ) -> tuple[AwaitingHeld, tuple[PartyId, messages.DealtTo]]:
-    """Relay one member's triples.
-
-    Raises:
-        PeerError: not the dealer, not a listed member, or a second time.
-    """
+    """Relay one member's triples."""
     setup = phase.setup
     if sender != phase.validation.dealer or not signed:
         raise PeerError(sender, f"sends triples in {setup.describe()}, but is not its dealer")
@@ -195,11 +188,7 @@ def on_dealt(
 
 
 def on_held(phase: AwaitingHeld, sender: PartyId, message: messages.Held, signed: bytes) -> AwaitingHeld:
-    """Store one receipt.
-
-    Raises:
-        PeerError: not listed, a second one, or of other lists.
-    """
+    """Store one receipt, of the same lists."""
     index = _due(phase, sender, phase.held, signed, "acknowledges shares")
     if message.lists != phase.base.lists_digest:
         raise PeerError(sender, f"acknowledges shares of another key list in {phase.setup.describe()}")
@@ -233,18 +222,14 @@ def silent_owners(phase: AwaitingHeld) -> frozenset[int]:
 def on_nonce(
     phase: AwaitingNonces, sender: PartyId, message: messages.SketchNonce, signed: bytes
 ) -> AwaitingNonces:
-    """Store one nonce.
-
-    Raises:
-        PeerError: not listed, a second one, or not the one committed to.
-    """
+    """Store one nonce, the one committed to."""
     index = _due(phase, sender, phase.nonces, signed, "reveals a nonce")
     check_nonce(phase.setup, index, phase.base.adverts[index].shares_root, message)
     return replace(phase, nonces={**phase.nonces, index: signed})
 
 
 def close_nonces(phase: AwaitingNonces) -> tuple[AwaitingVerdicts | Lost, messages.SketchNonces | None]:
-    """End the step: send all nonces to all. If one is missing, the sum is lost: there is no second sketch."""
+    """End the step: send all nonces to all; if one is missing, the sum is lost."""
     missing = _names(phase, phase.listed - phase.nonces.keys())
     if missing:
         return Lost(phase.setup, f"the updates cannot be checked: {missing} revealed no nonce"), None
@@ -270,11 +255,7 @@ def without_verdict(phase: AwaitingVerdicts) -> frozenset[int]:
 def on_verdict(
     phase: AwaitingVerdicts, sender: PartyId, message: messages.Verdict, signed: bytes
 ) -> AwaitingVerdicts:
-    """Store one verdict.
-
-    Raises:
-        PeerError: not listed, a second one, or about members that it did not check.
-    """
+    """Store one verdict, about members that its sender checked."""
     index = _due(phase, sender, phase.frames, signed, "gives a verdict")
     accepted = frozenset(message.accepted)
     if not accepted <= phase.listed - {index}:

@@ -45,7 +45,7 @@ def share_context(keys_context: bytes, owner: int, holder: int) -> bytes:
 def split(
     update: U64, owner: int, members: Sequence[int], keys_context: bytes, entropy: Entropy
 ) -> dict[int, UpdateShare]:
-    """Return shares of ``update`` (u64 ``(d,)``, not changed) for ``members`` but ``owner``, by holder.
+    """Return shares of ``update`` (u64 ``(d,)``, not changed) for the other ``members``, by holder.
 
     Raises:
         UsageError: fewer than 3 members, the owner is not one, or another dtype or shape.

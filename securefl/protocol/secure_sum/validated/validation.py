@@ -16,7 +16,7 @@ CHECK_NUMBERS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Validation parameters of a run; bounds of updates depend on weights instead."""
+    """Parameters of a run; bounds of updates depend on weights instead."""
 
     projections: int
     """n: projections of each update in each check."""
@@ -45,7 +45,7 @@ def is_too_long(opened: Ring, norm: int) -> bool:
 
 
 def accepted_by(verdicts: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Return the members accepted by *all* others; their own verdicts do not count."""
+    """Return the members accepted by *all* others."""
     members = verdicts.keys()
     return frozenset(i for i in members if all(i in verdicts[j] for j in members if j != i))
 

@@ -74,11 +74,11 @@ class RoundFeature:
     def complete_report(
         self, step: RoundStep, after: ServerState, done: reports.RoundDone
     ) -> tuple[ServerState, reports.RoundDone, tuple[reports.AnyReport, ...]]:
-        """Extend the report of a round, and report more."""
+        """Extend the report of a round; return further ones."""
         return after, done, ()
 
     def add_state(self, standing: ServerState, done: reports.RoundDone) -> reports.RoundDone:
-        """Add the feature's state to the report of a round, even a void one."""
+        """Add the feature's state to a round's report, even of a void one."""
         return done
 
     def check_end(

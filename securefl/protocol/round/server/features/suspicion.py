@@ -61,7 +61,7 @@ def update_evidence(
 
 
 def count_void_draw(plan: RunPlan, before: Suspicion, draw: int, present: Iterable[PartyId]) -> Suspicion:
-    """Return the evidence after draw ``draw`` was void, with the parties present."""
+    """Return the evidence after a void draw, with the parties present."""
     if draw or feasibility.evidence_of(plan.scenario) != "presence":
         return before
     lost = _presence(plan, failed=False, company=0.0)

@@ -1,7 +1,7 @@
 """Port of additions: an announced value of a round, and words of each party.
 
-The invitation has the value, which the digest of the round's start covers. Words follow the update in the
-masked vector of reclustering 0.
+The digest of the round's start covers the value. Words follow the update in the masked vector of reclustering
+0.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Addition:
     """Additions of one feature to a round. By default a method has no effect."""
 
     name: ClassVar[str]
-    """Name of its value and its words."""
+    """Of its value and its words."""
 
     def announced_value(self, scenario: Scenario) -> AnnouncedValue | None:
         """Return the announced value, or None."""
@@ -61,5 +61,5 @@ class Addition:
     def encode_words(
         self, scenario: Scenario, ring_bits: int, contribution: Contribution, entropy: Entropy
     ) -> I64:
-        """Return a party's words with their noise, i64 ``(words,)``, if it has any."""
+        """Return a party's words with any noise, i64 ``(words,)``."""
         return np.zeros(0, dtype=np.int64)

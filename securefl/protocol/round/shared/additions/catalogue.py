@@ -50,7 +50,7 @@ def check_values(scenario: Scenario, values: StartValues) -> StartValues:
 
 
 def value_bytes(values: StartValues) -> bytes:
-    """Return values for the end of a digest's input: little-endian float64 in the order of names."""
+    """Return values for a digest's input: little-endian float64 in the order of names."""
     return np.array([values[name] for name in sorted(values)], "<f8").tobytes()
 
 

@@ -71,7 +71,7 @@ class ConnectionBack(AnyReport):
 
     connection: int
     kept: bool
-    """True if the broker kept messages in the meantime."""
+    """True if the broker kept messages."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -81,12 +81,12 @@ class ConnectionBack(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class QuorumAwaited(AnyReport):
-    """Server: too few parties for the round, so it continues to wait."""
+    """Server: too few parties for the round, so it waits."""
 
     round: int
     reason: str
     seconds: float
-    """Online seconds in a row without enough parties."""
+    """In a row without enough parties."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""
@@ -100,7 +100,6 @@ class EpochLed(AnyReport):
 
     epoch: int
     round: int
-    """Next round, or the one whose model is tested again."""
 
     def line(self) -> str:
         """See :class:`AnyReport`."""

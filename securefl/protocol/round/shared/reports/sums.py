@@ -63,7 +63,7 @@ class InstanceLost(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class UpdatesValidated(AnyReport):
-    """Server: members of an instance whose updates passed the checks of all others, or not."""
+    """Server: members whose updates passed the checks of all others, or not."""
 
     round: int
     reclustering: int
@@ -109,7 +109,7 @@ class SumsWithheld(AnyReport):
     round: int
     reclusterings: tuple[int, ...]
     crossed: tuple[tuple[PartyId, ...], ...]
-    """Parties whose limits each would cross together with the opened ones."""
+    """Parties whose limits each would cross."""
     reason: str
 
     def line(self) -> str:
@@ -125,7 +125,7 @@ class SumsWithheld(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SlotsCounted(AnyReport):
-    """Counts of a cluster's survivors in each hidden group, and the groups to open.
+    """Counts of a cluster's survivors in each hidden group.
 
     The server reports all clusters with opened counts; a member its own, as received.
     """
@@ -182,7 +182,7 @@ class SumChecked(AnyReport):
     """Of all checks together."""
     reason: str
     e_values: tuple[float, ...]
-    """Evidence against it by kind of check; empty for the published pair."""
+    """By kind of check; empty for the published pair."""
 
     def line(self) -> str | None:
         """See :class:`AnyReport`."""
