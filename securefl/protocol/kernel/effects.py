@@ -22,7 +22,7 @@ class Send(Generic[events.MessageT]):
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Deliver ``DeadlinePassed`` at this time, which replaces the earlier one; None for no deadline."""
+    """Deliver ``DeadlinePassed`` at this time, which replaces the earlier one."""
 
     when: float | None
 
@@ -77,7 +77,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class UpdateGiven:
-    """Updates of a round whose masked inputs are about to be sent; each counts against the privacy budget."""
+    """Updates whose masked inputs are about to be sent; each counts against the privacy budget."""
 
     round: int
     count: int
@@ -91,7 +91,7 @@ class UpdateGiven:
 
 @dataclass(frozen=True, slots=True)
 class ClustersClosed:
-    """Clusters of an earlier round that can no longer be opened, by the statements of their members."""
+    """Clusters of an earlier round that can no longer be opened, as their members state."""
 
     run: str
     round: int
@@ -220,7 +220,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Abort: the machine cannot continue and takes no more events."""
+    """Abort: the machine cannot continue."""
 
     reason: str
     resumable: bool = False

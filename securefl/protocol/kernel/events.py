@@ -13,7 +13,7 @@ MessageT = TypeVar("MessageT")
 
 
 class Place(NamedTuple):
-    """Place of a message in a run; reclustering and cluster are -1 for messages about a whole round."""
+    """Place of a message in a run; reclustering and cluster are -1 for a whole round."""
 
     round: int
     reclustering: int = -1
@@ -54,7 +54,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The party knows its task group. ``group`` is None, with a ``failure``, if no loss was finite."""
+    """The party knows its task group; ``group`` is None, with a ``failure``, if no loss was finite."""
 
     now: float
     round: int
@@ -85,7 +85,7 @@ class Consulted:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """The broker has all frames sent before ``AwaitSent``."""
+    """The broker has acknowledged all frames sent before ``AwaitSent``."""
 
     now: float
     round: int
@@ -94,7 +94,7 @@ class AllSent:
 
 @dataclass(frozen=True, slots=True)
 class PresenceHint:
-    """The broker reports that a party's connection broke. Unsigned: it may only shorten a deadline."""
+    """The broker reports a party's broken connection. Unsigned: it may only shorten a deadline."""
 
     now: float
     party: PartyId
@@ -118,7 +118,7 @@ class PauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """The process lost the broker: its messages wait, and none arrive."""
+    """The process lost the broker."""
 
     now: float
 

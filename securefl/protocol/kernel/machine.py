@@ -53,7 +53,7 @@ EffectT_co = TypeVar("EffectT_co", covariant=True)
 
 
 class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
-    """Machine, driven by the shell, the tests and the simulation."""
+    """Machine, driven by shell, tests and simulation."""
 
     def start(self, now: float) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
         """Return the first phase and effects."""

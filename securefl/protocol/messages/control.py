@@ -16,7 +16,7 @@ Version = Annotated[str, Meta(pattern=r"^[0-9A-Za-z.+-]{1,32}\Z")]
 class Here(base.Message, frozen=True, kw_only=True):
     """Heartbeat of a new connection, from a process to the server or from the server to all.
 
-    Its envelope is fresh, so it cancels a presence hint, and a recorded frame proves nothing (ADR 0032).
+    Its fresh sequence number lets it cancel a presence hint; a recorded frame proves nothing (ADR 0032).
     """
 
     connection: Annotated[int, Meta(ge=1, lt=2**31)]
@@ -30,7 +30,7 @@ class RollCall(base.Message, frozen=True, kw_only=True):
 
 
 class Join(base.Message, frozen=True, kw_only=True):
-    """Request of a party to join. The server answers a wrong digest (another scenario) with ``Goodbye``."""
+    """Request to join. The server answers a wrong digest (another scenario) with ``Goodbye``."""
 
     config_digest: base.Digest
 

@@ -12,7 +12,7 @@ _Digests = Annotated[tuple[base.Digest, ...], Meta(min_length=2, max_length=2 + 
 
 
 class KeyAdvert(base.Message, frozen=True, kw_only=True):
-    """Fresh public keys of a member for this attempt, with hashes that commit to its secrets."""
+    """Fresh public keys of a member, with hashes that commit to its secrets."""
 
     mask_key: base.Key
     """X25519 key for pairwise masks. Its private half is shared, and opened if the member drops out."""
@@ -27,13 +27,13 @@ class KeyAdvert(base.Message, frozen=True, kw_only=True):
 
 
 class KeyList(base.Message, frozen=True, kw_only=True):
-    """Signed adverts of this attempt, from the server to its members."""
+    """Signed adverts of this attempt."""
 
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
 
 
 class ShareBoxes(base.Message, frozen=True, kw_only=True):
-    """Sealed shares of a member for each other listed member (by index)."""
+    """Sealed shares of a member for each other member (by index)."""
 
     boxes: Annotated[tuple[tuple[int, base.Box], ...], Meta(max_length=base.MAX_CLUSTER)]
     share_digests: Annotated[tuple[_Digests, ...], Meta(min_length=1, max_length=base.MAX_CLUSTER)]
@@ -87,6 +87,6 @@ class Receipt(base.Message, frozen=True, kw_only=True):
 
 
 class VectorReceipt(Receipt, frozen=True, kw_only=True):
-    """Receipt of a verified sum, with a commitment to the sent vector."""
+    """Receipt of a verified sum, with a hash of the masked input."""
 
     input_digest: base.Digest

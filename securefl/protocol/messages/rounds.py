@@ -34,7 +34,7 @@ class Invite(base.Message, frozen=True, kw_only=True):
 
 
 class ValuedInvite(Invite, frozen=True, kw_only=True):
-    """Invitation with values that round features announce; its model digest covers them."""
+    """Invitation with announced values, which its model digest covers."""
 
     values: Annotated[dict[ValueName, float], Meta(min_length=1, max_length=MAX_VALUES)]
     """By feature, such as the clip of ``privacy.clip``."""
@@ -90,14 +90,14 @@ class RoundOfRun(base.Message, frozen=True, kw_only=True):
 
 
 class StatingHello(Hello, frozen=True, kw_only=True):
-    """:class:`Hello` with statements about earlier rounds; a party without any sends a plain one."""
+    """:class:`Hello` with statements about earlier rounds."""
 
     unreleased: Annotated[tuple[RoundOfRun, ...], Meta(min_length=1, max_length=MAX_STATED)]
     """Rounds in which the sender took part, but released nothing and never will."""
 
 
 class Announce(base.Message, frozen=True, kw_only=True):
-    """Signed hellos of all participants, from the server to all."""
+    """Signed hellos of all participants."""
 
     hellos: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
 
@@ -149,7 +149,7 @@ class Endorse(base.Message, frozen=True, kw_only=True):
 
 
 class Certificate(base.Message, frozen=True, kw_only=True):
-    """More than (N + q) / 2 signed endorsements of one statement, N being the size of the roster."""
+    """More than (N + q) / 2 signed endorsements of one statement, with N on the roster."""
 
     endorsements: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
 
@@ -164,7 +164,7 @@ class Release(base.Message, frozen=True, kw_only=True):
 
 
 class SlotCounts(base.Message, frozen=True, kw_only=True):
-    """Opened seats of a cluster's survivors in the counts of hidden groups."""
+    """Opened seats of a cluster's survivors, for hidden groups."""
 
     seats: Annotated[
         tuple[Annotated[int, Meta(ge=0, lt=MAX_GROUPS * SEATS)], ...], Meta(max_length=base.MAX_CLUSTER)

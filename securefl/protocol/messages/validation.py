@@ -15,7 +15,7 @@ Frames = Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTE
 
 
 class DealRequest(base.Message, frozen=True, kw_only=True):
-    """Request to the dealer for the triples of an attempt."""
+    """Request for the triples of an attempt."""
 
     members: Annotated[tuple[base.Name, ...], Meta(max_length=base.MAX_CLUSTER)]
     adverts: Frames
@@ -32,7 +32,7 @@ class Dealt(base.Message, frozen=True, kw_only=True):
 
 
 class DealtTo(base.Message, frozen=True, kw_only=True):
-    """Dealer's signed :class:`Dealt` for one member, relayed by the server."""
+    """Dealer's signed :class:`Dealt` for one member."""
 
     frame: base.SignedFrame
 
@@ -67,7 +67,7 @@ class CheckWords(base.Message, frozen=True, kw_only=True):
 
 
 class Held(base.Message, frozen=True, kw_only=True):
-    """Receipt for a share of every other member's update and for the sender's triples."""
+    """Receipt for a share of every other member's update and for triples."""
 
     lists: base.Digest
     shares: base.Digest
@@ -93,7 +93,7 @@ class SketchNonces(base.Message, frozen=True, kw_only=True):
 
 
 class Verdict(base.Message, frozen=True, kw_only=True):
-    """Members whose updates passed the checks that the sender took part in."""
+    """Members whose updates passed the sender's checks."""
 
     accepted: Annotated[tuple[MemberNumber, ...], Meta(max_length=base.MAX_CLUSTER)]
 

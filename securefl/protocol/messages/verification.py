@@ -27,7 +27,7 @@ class RoundClaim(base.Message, frozen=True, kw_only=True):
 
 
 class OpeningProof(base.Message, frozen=True, kw_only=True):
-    """Inputs of a cluster's sum, from the server to some of its members."""
+    """Inputs of a cluster's sum, for some of its members."""
 
     claim: RoundClaim
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
@@ -50,7 +50,7 @@ class Opened(base.Message, frozen=True, kw_only=True):
 
 
 class StepProof(base.Message, frozen=True, kw_only=True):
-    """Inputs of the next model, from the server to each member of the round's committee."""
+    """Inputs of the next model, for the round's committee."""
 
     claim: RoundClaim
     signature: base.Signature
@@ -78,7 +78,7 @@ class Attest(base.Message, frozen=True, kw_only=True):
 
 
 class ChainedAnnounce(rounds.Announce, frozen=True, kw_only=True):
-    """Announcement of a verified round, with the last claim and its attestations."""
+    """Announcement with the last claim and its attestations."""
 
     claim: RoundClaim
     attests: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]

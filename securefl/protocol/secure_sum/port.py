@@ -143,7 +143,7 @@ Step = Literal["keys", "shares", "training"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Updates of a sum that passed validation, and those that did not."""
+    """Updates that passed validation, and those that did not."""
 
     accepted: tuple[PartyId, ...]
     rejected: tuple[PartyId, ...]
@@ -152,7 +152,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Result of a message at the server: the phase, and messages to relay."""
+    """Result of a message at the server, with messages to relay."""
 
     phase: ServerPhase
     relayed: tuple[tuple[PartyId, messages.AnyMessage], ...] = ()

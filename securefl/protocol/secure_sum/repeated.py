@@ -16,7 +16,7 @@ from securefl.protocol.secure_sum.setup import Setup
 
 @dataclass(frozen=True, slots=True)
 class Repeatable:
-    """A member's knowledge of its cluster's sum before it opens, without secrets."""
+    """A member's knowledge of its cluster's sum before it opens."""
 
     setup: Setup
     lists_digest: bytes
@@ -66,7 +66,7 @@ class ProvenVectors:
     """Vectors of a proof, parsed once."""
 
     views: Mapping[int, memoryview] = field(repr=False)
-    """Ring words in little endian, by member number."""
+    """Ring words in little endian."""
     digests: Mapping[int, bytes]
 
 

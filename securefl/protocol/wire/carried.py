@@ -17,7 +17,7 @@ _OPEN: Final = 16
 
 
 class CarriedFrames:
-    """Pieces of observed frames: per sender at most 16 frames of at most 1 MiB each."""
+    """Pieces of observed frames: per sender at most 16 frames of at most 1 MiB."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, OrderedDict[tuple[bytes, int, int], dict[int, bytes]]] = defaultdict(

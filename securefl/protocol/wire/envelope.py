@@ -30,7 +30,7 @@ MIN_PIECE = MIN_FRAME - HEADER_ROOM
 """Smallest piece but the last, so that the size of a message limits its parts."""
 MAX_PARTS = 65_536
 CARRIER = "Carrier"
-"""Kind of a frame whose body is a piece of another frame of its sender, too large for a broker."""
+"""Kind of a frame whose body is a piece of another frame, too large for a broker."""
 
 _Index = Annotated[int, Meta(ge=-1, lt=2**31)]
 _Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})\Z")]

@@ -26,13 +26,13 @@ from securefl.protocol.wire import carried, envelope
 from securefl.protocol.wire.codec import decode
 
 REMEMBERED = 16_384
-"""Most remembered frames per session; messages as old as forgotten ones are rejected as stale."""
+"""Most remembered frames per session; older messages are stale."""
 RECENT = 64
 """Frames remembered of any round: more than a broker has in flight and may resend."""
 MAX_SESSIONS = 64
 """Most remembered earlier sessions of one process."""
 _WHO_ASKS = f"{SERVER} asks"
-"""Key of servers that look for others: they do not lead, and end no session."""
+"""Key of servers that do not lead, and end no session."""
 MAX_OPEN = 16
 """Most incomplete messages of one sender. The oldest carried frame is dropped first, since its sender
 resends it in other carriers.

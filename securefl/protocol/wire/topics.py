@@ -49,7 +49,7 @@ def subscriptions(run: RunId, party: PartyId) -> tuple[str, ...]:
 
 
 def sender_hint(topic: str) -> str:
-    """Return the sender that a topic names, to blame if the frame cannot be read."""
+    """Return the sender that a topic names, to blame for an unreadable frame."""
     parts = topic.split("/")
     if (
         len(parts) == 5

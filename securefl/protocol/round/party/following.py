@@ -94,7 +94,6 @@ def _repeat_attestations(past: phases.PartyHistory) -> reports.Effects:
 
 
 def _last_drawn_round(phase: phases.PartyPhase) -> int:
-    """Return the last round whose draw this party saw, or that it left for good."""
     match phase:
         case phases.Ended():
             return -1

@@ -31,9 +31,9 @@ from securefl.protocol.round.shared.reports import ClusterKey
 class PartyContext:
     """Constants of a party machine, with its state at the start (:class:`PartyHistory`).
 
-    Its journal has ``spent``, ``releases``, ``atom_seed``, ``choice``, ``root``, ``rooted`` and ``leader``;
-    its
-    account has ``given``, ``unresolved``, ``unreleased``, ``outcomes``, ``taken`` and ``kept``.
+    Its journal has ``spent``, ``releases``, ``atom_seed``, ``choice``, ``root``, ``rooted`` and ``leader``,
+    its account
+    ``given``, ``unresolved``, ``unreleased``, ``outcomes``, ``taken`` and ``kept``.
     """
 
     plan: RunPlan
@@ -180,7 +180,7 @@ class Choosing:
 
 @dataclass(frozen=True, slots=True)
 class HelloSent:
-    """Phase between the hello, with its commitment, and the announcement of all hellos."""
+    """Phase between the hello and the announcement of all hellos."""
 
     past: PartyHistory
     round: int
@@ -213,7 +213,7 @@ class NonceRevealed:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """Phase in the clusters, until the freeze: keys, shares, training, masked inputs."""
+    """Phase in the clusters: keys, shares, training, masked inputs."""
 
     past: PartyHistory
     round: int
@@ -275,7 +275,7 @@ class Endorsed:
 
 @dataclass(frozen=True, slots=True)
 class CountsReleased:
-    """Phase between the release of hidden groups' counts and the opened counts."""
+    """Phase between the release and the opening of hidden groups' counts."""
 
     past: PartyHistory
     round: int

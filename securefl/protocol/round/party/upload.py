@@ -1,7 +1,4 @@
-"""Upload of a party: from two parameter vectors to ring words, once per update (data flow, 2 to 6).
-
-Behaviours (attacks) replace its seams.
-"""
+"""Upload of a party: from two parameter vectors to ring words, once per update (data flow, 2 to 6)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,7 +69,7 @@ Encode = Callable[[RunPlan, F64, Entropy, UpdateId], encoding.Encoded]
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """Points of a party's contribution at which a behaviour may deviate."""
+    """Points of a party's contribution at which a behaviour (attack) may deviate."""
 
     update: Callable[[F64, UpdateId], F64] = _update_unchanged
     """f64 update before the clip, (d,)."""

@@ -15,7 +15,7 @@ from securefl.protocol.round.shared.statement import proof_context
 
 
 class UnsignedProofError(PeerError):
-    """A proof that the server has not signed, so that its contents prove nothing."""
+    """A proof without the server's signature: its contents prove nothing."""
 
 
 def on_proof(

@@ -1,4 +1,4 @@
-"""Attempts of an instance at the server: missing members, and retries without them."""
+"""Attempts of an instance at the server, and retries without missing members."""
 
 from collections.abc import Mapping
 from dataclasses import replace

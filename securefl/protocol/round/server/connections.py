@@ -1,4 +1,4 @@
-"""Connections at the server: hints against parties, and the server's own clock (ADR 0032)."""
+"""Connections at the server: hints against parties, and its own clock (ADR 0032)."""
 
 from collections.abc import Set
 from dataclasses import replace

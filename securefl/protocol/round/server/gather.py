@@ -1,6 +1,8 @@
 """First part of a round at the server: invite, announce, relay nonces, draw clusters.
 
-``on_*`` raise ``PeerError`` for a message that is not due, or differs from the server's or the sender's own.
+``on_*`` raise ``PeerError`` for an untimely message, another model, configuration or limits than the
+server's, or a
+nonce that was not committed to.
 """
 
 from dataclasses import replace
@@ -194,7 +196,6 @@ def _wait_for_quorum(
     reason: str,
     now: float,
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Wait for more parties, longer in each further round with too few."""
     waits = phase.waits + 1
     standing = stepping.add_waits(ctx.plan, phase.standing, 1)
     awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.lone_seconds))
@@ -232,7 +233,7 @@ def on_reveal(
 def close_reveals(
     ctx: phases.ServerContext, phase: phases.CollectingNonces, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Relay all nonces and start the instances, or void the draw if a nonce is missing."""
+    """Relay all nonces and start the instances; a missing nonce voids the draw."""
     withheld = tuple(sorted(phase.hellos.keys() - phase.reveals.keys()))
     if withheld:
         return _redraw(ctx, phase, withheld, now)

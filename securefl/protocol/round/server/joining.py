@@ -43,7 +43,7 @@ def on_join(
 def on_software(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, message: messages.Software
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Record a party's versions; after the start, report a party's first ones if they differ."""
+    """Record a party's versions; after the start, report its first ones if they differ."""
     known = phase.standing.session.software
     if known.get(sender) == message:
         return phase, ()
@@ -104,7 +104,6 @@ def close_joining(
 def _start_or_continue(
     ctx: phases.ServerContext, standing: phases.ServerState, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
-    """Start, or continue an earlier server's work: request shares, test a model, await verifiers."""
     if ctx.resumed is not None:
         kept = ctx.resumed.checkpoint
         certified, done = kept.certified, kept.done

@@ -333,7 +333,7 @@ class ServerMachine:
                 return self._missing(phase)
 
     def agreed_seconds(self, phase: phases.ServerPhase) -> float:
-        """Return the agreed seconds before all masked inputs are sent at once, else 0."""
+        """Return the agreed seconds until all masked inputs are sent at once, else 0."""
         submit = self._ctx.plan.scenario.submit_seconds
         return (
             submit

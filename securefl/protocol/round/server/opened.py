@@ -1,4 +1,4 @@
-"""Opened sums of a round: input of its step."""
+"""Opened sums of a round."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from securefl.protocol.round.shared.reports import ClusterKey
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedRound:
-    """Opened sums of a round, with the facts that its step needs."""
+    """Opened sums of a round: the input of its step."""
 
     drawn: Draw
     survivors: Collection[PartyId]

@@ -74,7 +74,7 @@ class Resumed:
     drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
     """Its clusters, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
-    """Of the last formed atoms, even if no party received it."""
+    """Of the last formed atoms, even if unsent."""
     claimed: tuple[int, bytes] = (-1, b"")
     """Round and root of the last claim that may have been proven."""
 
@@ -116,7 +116,7 @@ class BestOfRun:
 
 
 class FeatureSlot:
-    """State of a feature, or of a part of the core, that the server carries between rounds."""
+    """State of a feature, or of a part of the core, between rounds."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class Attendance(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress(FeatureSlot):
-    """Best model so far, by ``stop.metric`` or test accuracy."""
+    """Best model so far."""
 
     best_accuracy: float = -1.0
     stale_rounds: int = 0
@@ -169,7 +169,7 @@ class ModelProgress(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class Claims(FeatureSlot):
-    """Claims about the models, in verified rounds."""
+    """Claims about models in verified rounds."""
 
     chain: Attested | None = None
     """Last confirmed link."""
@@ -179,7 +179,7 @@ class Claims(FeatureSlot):
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """State that the server carries between rounds: core fields, and a slot per feature."""
+    """State between rounds: core fields, and a slot per feature."""
 
     # In the order of the parts of a checkpoint file.
     round: int
@@ -247,7 +247,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class CollectingHellos:
-    """Phase of collecting hellos, after the invitation."""
+    """Phase of collecting hellos."""
 
     standing: ServerState
     draw: int
@@ -265,7 +265,7 @@ class CollectingHellos:
 
 @dataclass(frozen=True, slots=True)
 class CollectingNonces:
-    """Phase of collecting nonces, after the announcement."""
+    """Phase of collecting nonces."""
 
     standing: ServerState
     draw: int
@@ -339,7 +339,7 @@ class StoredOpening:
 
 @dataclass(frozen=True, slots=True)
 class Certifying:
-    """Phase of collecting endorsements of the survivor set."""
+    """Phase of collecting endorsements."""
 
     standing: ServerState
     view: RoundView
@@ -386,15 +386,12 @@ class Consulting:
 
 @dataclass(frozen=True, slots=True)
 class Attesting:
-    """Phase of waiting for attestations of the last round."""
+    """Phase of waiting for attestations."""
 
     standing: ServerState
     deadline: float
     then: CollectingHellos | kernel.Finished | None
-    """Next round, or the end. None in a restarted server, which then starts a round with this model or the
-    one
-    before.
-    """
+    """Next round, or the end; None in a restarted server, which then starts a round."""
 
 
 @dataclass(frozen=True, slots=True)

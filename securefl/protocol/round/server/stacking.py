@@ -46,10 +46,10 @@ class ClusterSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundAggregate:
-    """Mean of the rule's results over the reclusterings with enough clusters."""
+    """Mean of the rule's results over the usable reclusterings."""
 
     update: F64 | None
-    """Shape (d,); None if no reclustering had the clusters or gradient that the rule needs."""
+    """Shape (d,); None if no reclustering was usable."""
     kept: tuple[tuple[int, int], ...]
     rejected: tuple[tuple[int, int], ...]
     """Those that the rule, and no check, left out."""
@@ -89,7 +89,7 @@ def stack_sums(
     *,
     unit: float = 1.0,
 ) -> ClusterMeans:
-    """Return cluster means (step 11): each sum divided by its survivors' known total weight.
+    """Return cluster means (step 11): each sum divided by its survivors' total weight.
 
     ``excluded`` sums have mean zero. ``unit`` is the length that is encoded as 1.
     """

@@ -16,9 +16,9 @@ from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.plan import RunPlan
 
 GRACE_SECONDS = 0.5
-"""Seconds of waiting after the last answer if only parties with hints are missing."""
+"""Wait after the last answer if only parties with hints are missing."""
 RECONNECT_SECONDS = 1.5
-"""Seconds to return after a broken connection: connect, subscribe, report."""
+"""Time to connect, subscribe and report after a broken connection."""
 PACE_FACTOR = 2.0
 """Least length of a step, in multiples of the usual time."""
 

@@ -31,7 +31,7 @@ _MODEL = bytes(32)
 
 
 def account_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
-    """Yield the sentences on the rounds that accounts allow, by :data:`DROPOUT_RATES`."""
+    """Yield the sentences on allowed rounds, by :data:`DROPOUT_RATES`."""
     releases = scenario.privacy.releases
     if scenario.privacy.unit != "none" and releases is not None:
         shown = ", ".join(
@@ -55,7 +55,7 @@ def account_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def least_kept(scenario: Scenario, rate: float) -> float:
-    """Return the least probability, over the planned clusters, of keeping ``min_survivors``."""
+    """Return the least probability, over planned clusters, of keeping ``min_survivors``."""
     fewest = scenario.secure_sum.min_survivors
     return min(odds.cluster_kept_at(atoms, rate, fewest) for atoms in set(planned_atoms(scenario)))
 

@@ -48,7 +48,7 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
 
 
 def extra_seconds(plan: RunPlan) -> float:
-    """Return the seconds by which vectors may extend a round beyond its deadlines."""
+    """Return the seconds by which vectors may extend a round."""
     steps: tuple[Step, ...] = ("hello", "shares", "training", "verify")
     return math.fsum(
         allowed_seconds(plan, step) - float(getattr(plan.scenario.deadlines, step)) for step in steps

@@ -19,7 +19,7 @@ NO_RELEASES: Releases = MappingProxyType({})
 
 
 def add_round(plan: RunPlan, releases: Releases, participants: Iterable[PartyId]) -> Releases:
-    """Return the count after one more round; without privacy nothing is counted."""
+    """Return the count after one more round; nothing is counted without privacy."""
     if plan.scenario.privacy.unit == "none":
         return releases
     counted = dict(releases)

@@ -14,13 +14,13 @@ from securefl.protocol import kernel, messages, secure_sum
 
 
 class ChargePart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base of the parts of charges: closed fields, and a ``repr`` of sizes only."""
+    """Base of the parts of charges, with closed fields and a ``repr`` of sizes."""
 
     __repr__ = messages.Message.__repr__
 
 
 class SignedClaim(ChargePart, frozen=True, kw_only=True):
-    """A claim as the server signed it in a proof or announcement."""
+    """A claim as signed in a proof or announcement."""
 
     claim: messages.RoundClaim
     place: tuple[int, int, int, int]
@@ -31,7 +31,7 @@ class SignedClaim(ChargePart, frozen=True, kw_only=True):
 
 
 class RoundPreimage(ChargePart, frozen=True, kw_only=True):
-    """Preimage of a round's certified statement, which fixes all fields."""
+    """Preimage of a round's certified statement."""
 
     draw: int
     model: bytes
@@ -76,7 +76,7 @@ Contents: TypeAlias = Announced | ShownOpening | ShownStep
 
 
 class FalseClaim(ChargePart, frozen=True, kw_only=True):
-    """A signed claim that a party rejected, and signed values that it may contradict."""
+    """A rejected claim, and signed values that it may contradict."""
 
     signed: SignedClaim
     earlier: tuple[SignedClaim, ...]

@@ -55,7 +55,7 @@ class LedgerQuestion:
     """True if each reclustering sums its own update."""
 
     def answer(self, seed: bytes | None = None) -> leakage.Admission:
-        """Decide which reclusterings may be opened; ``seed`` gives the primes, by default the question."""
+        """Decide which reclusterings may be opened; ``seed`` gives the primes."""
         own = crypto.digest("ledger prime", self.round, self.assignment.digest(), *sorted(self.survivors))
         return leakage.admit(
             self.assignment,
@@ -70,7 +70,7 @@ class LedgerQuestion:
 def opened_keys(
     assignment: Assignment, survivors: Collection[PartyId], admitted: Collection[int]
 ) -> tuple[reports.ClusterKey, ...]:
-    """Return the instances that may be opened: those with survivors in admitted reclusterings."""
+    """Return the instances with survivors in admitted reclusterings."""
     alive = frozenset(survivors)
     return tuple(
         (r, j)
@@ -111,7 +111,7 @@ def certified_prime_seed(statement: bytes, endorsements: Iterable[bytes]) -> byt
 
 
 def withheld_report(round_: int, decided: leakage.Admission) -> tuple[reports.SumsWithheld, ...]:
-    """Return the report of withheld reclusterings; empty if all are admitted."""
+    """Return the report of withheld reclusterings, if any."""
     if not decided.withheld:
         return ()
     crossed = {r: tuple(dict.fromkeys(one.party for one in found)) for r, found in decided.withheld.items()}

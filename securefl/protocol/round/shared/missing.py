@@ -14,7 +14,7 @@ from securefl.base import sums
 IN_A_ROW: Final = 3
 """Missing rounds in a row after which a party leaves."""
 WITHIN: Final = 10
-"""Missing rounds among the last :data:`WINDOW` after which it leaves."""
+"""The same among the last :data:`WINDOW`."""
 WINDOW: Final = 30
 
 

@@ -10,7 +10,7 @@ from securefl.protocol import kernel
 from securefl.protocol.round.shared.reports import Effects
 
 OTHERS_RETURN: Final = 6.0
-"""Seconds for which the clock stands still after a reconnection, for slower processes: all retry every 5."""
+"""Seconds of standstill after a reconnection, for slower processes: all retry every 5."""
 
 
 @dataclass(frozen=True, slots=True)

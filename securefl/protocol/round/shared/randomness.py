@@ -41,12 +41,12 @@ def sampling_entropy(own: Entropy, round_: int, reclustering: int) -> Entropy:
 
 
 def update_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
-    """Return the entropy of a party's encoding, once per local work."""
+    """Return the entropy of a party's encoding of one work."""
     return _of_work(own.child("update", round_), work)
 
 
 def attack_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
-    """Return the entropy of an attacker, once per local work."""
+    """Return the entropy of an attacker for one work."""
     return _of_work(own.child("attack", round_), work)
 
 

@@ -20,7 +20,7 @@ from securefl.protocol.round.shared.reports import ClusterKey
 from securefl.protocol.round.shared.statement import model_digest
 
 LAST_BITS = 16
-"""Most units in the last place of a parameter, before or after a step, between two roundings."""
+"""Most units in the last place of a parameter between two roundings."""
 
 
 def check_all_sums(certified: chain.CertifiedRound, claim: messages.RoundClaim) -> None:

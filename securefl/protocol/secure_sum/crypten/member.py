@@ -49,7 +49,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Phase with a key for each listed member, that waits for the update."""
+    """Phase that waits for the update."""
 
     setup: Setup
     me: int

@@ -30,9 +30,8 @@ from securefl.protocol.secure_sum.crypten.zeros import ZeroShares
 class Peers:
     """Sealed channels of one member to all others in one attempt.
 
-    Each pair derives one key per direction from the attempt's box keys (X25519). A box is bound to the
-    attempt,
-    sender, receiver and number.
+    Each pair derives one key per direction (X25519). A box is bound to the attempt, sender, receiver and
+    number.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ _ABANDONED: Final[list[_Computation[Any]]] = []
 
 
 class _ClosedError(BaseException):
-    """Unwinds an abandoned computation. Not an ``Exception``, since CrypTen catches some of those."""
+    """Unwinds an abandoned computation. CrypTen catches some of ``Exception``."""
 
 
 class _Computation(Generic[ResultT]):
@@ -49,7 +49,7 @@ class _Computation(Generic[ResultT]):
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def switch(self) -> None:
-        """Let the computation run until it waits or ends; the machine calls this."""
+        """Let the computation run until it waits or ends."""
         if self.thread.ident is None:
             self.thread.start()
         self._go.release()
@@ -58,7 +58,7 @@ class _Computation(Generic[ResultT]):
             self.thread.join()
 
     def wait(self) -> None:
-        """Yield to the machine until the next turn; the computation calls this."""
+        """Yield to the machine until the next turn."""
         self._back.release()
         self._go.acquire()
         if self.closed:

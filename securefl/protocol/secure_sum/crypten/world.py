@@ -31,7 +31,7 @@ class World:
     rank: int
     zeros: ZeroShares
     provider: Any = None
-    """CrypTen tuple provider (Beaver triples)."""
+    """Beaver triples, if any are needed."""
     device: str = "cpu"
     """"cpu" or "cuda"."""
 
@@ -135,7 +135,6 @@ def _configuration(library: Library) -> Any:
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[tuple[int, ...], int]:
-    """Return the shape of ``PRZS(size)`` or ``PRZS(*size)``, and its words."""
     flat = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     shape = tuple(int(n) for n in flat)
     return shape, int(np.prod(shape, dtype=np.int64))

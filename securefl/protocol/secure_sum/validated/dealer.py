@@ -27,7 +27,7 @@ def answer(
     projections: int,
     entropy: Entropy,
 ) -> tuple[Dealt, ...]:
-    """Answer the server's request for one attempt, if adverts show that only members' boxes get triples.
+    """Answer a request for one attempt, if its adverts are those of members.
 
     Raises:
         PeerError: the request does not follow from honest members' adverts.

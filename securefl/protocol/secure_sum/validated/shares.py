@@ -21,7 +21,7 @@ LEAST_MEMBERS = 3
 
 @dataclass(frozen=True, slots=True)
 class UpdateShare:
-    """One holder's share of one owner's update: either a seed or the words."""
+    """One holder's share of an update: either a seed or the words."""
 
     seed: bytes = field(default=b"", repr=False)
     words: bytes = field(default=b"", repr=False)

@@ -35,7 +35,7 @@ class RoundStep(NamedTuple):
 
 
 class RoundFeature:
-    """A feature of the round. By default a hook has no effect."""
+    """Feature of a round, whose hooks have no effect by default."""
 
     def header_sentences(self, scenario: Scenario) -> Iterator[header.Sentence]:
         """Yield sentences for the header of a run."""

@@ -1,4 +1,4 @@
-"""Site metrics of a round's first model."""
+"""Site metrics at the server."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Ends of a run: accuracy on the server's test set, planned rounds, spent budgets."""
+"""Ends of a run: test accuracy, planned rounds, spent budgets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -51,7 +51,7 @@ class PlannedRounds(RoundFeature):
 
 
 class ReleaseBudget(RoundFeature):
-    """Count of each party's releases; end if too few have privacy budget left."""
+    """Count of each party's releases; end if too few have budget left."""
 
     def record_step(self, step: RoundStep, after: ServerState) -> ServerState:
         drawn = step.opened.drawn.assignment.participants

@@ -41,7 +41,7 @@ class Contribution:
 
 
 class Addition:
-    """Additions of one feature to a round. By default a method has no effect."""
+    """Additions of one feature, without effect by default."""
 
     name: ClassVar[str]
     """Of its value and its words."""

@@ -1,4 +1,4 @@
-"""Quantile clipping: announced clip and parties' bits."""
+"""Quantile clipping: announced clip and bits."""
 
 import numpy as np
 

@@ -13,7 +13,7 @@ from securefl.protocol.round.shared.reports.picture import AnyPicture
 class AnyReport:
     """Fact that a machine reports from its messages, without secrets.
 
-    Transcripts record the fields of a subclass under its name.
+    Transcripts record a subclass's fields under its name.
     """
 
     def line(self) -> str | None:
@@ -25,11 +25,11 @@ class AnyReport:
         return self.line()
 
     def row_numbers(self) -> Mapping[str, int]:
-        """Return numbers for the rows of round and summary; equal names add up."""
+        """Return numbers for round and summary; equal names add up."""
         return {}
 
     def note(self, notes: RoundNotes) -> None:
-        """Add to the notes of the round, which combine several reports into its row."""
+        """Add to the round's notes, which combine reports into its row."""
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         """Return the display's picture after this report."""

@@ -42,7 +42,7 @@ class StepReached(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class ModelSent(AnyReport):
-    """Server: model and invitation of a draw are sent; hellos are due."""
+    """Server: model and invitation of a draw are sent."""
 
     round: int
     draw: int
@@ -72,7 +72,7 @@ class DrawVoided(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class RoundSkipped(AnyReport):
-    """Server: the round ends without clusters, so without an update."""
+    """Server: the round ends without clusters."""
 
     round: int
     reason: str
@@ -93,7 +93,7 @@ class ClustersDrawn(AnyReport):
     seed: bytes = b""
     """Public, as all nonces are."""
     counts: tuple[tuple[PartyId, int], ...] = ()
-    """Declared sample counts of all parties present; they determine the weights."""
+    """Declared sample counts of all parties present."""
     atom_seed: bytes = b""
     tasks: tuple[int, ...] = ()
     """Task group of each cluster, if groups are open."""
@@ -122,7 +122,7 @@ class ClustersDrawn(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class SurvivorsFrozen(AnyReport):
-    """Server and party: the global survivor set, and the participants outside it."""
+    """Server and party: the survivor set, and the participants outside it."""
 
     round: int
     survivors: tuple[PartyId, ...]

@@ -91,7 +91,7 @@ class ClipMoved(AnyReport):
     clip: float
     """L2 norm, in the parameters' unit."""
     share: float | None
-    """Share of updates within the clip, with noise; None if no sum of bits counted."""
+    """Of updates within the clip, with noise; None if no sum of bits counted."""
     following: float
 
     def line(self) -> str:
@@ -120,7 +120,7 @@ class RoundDone(AnyReport):
     failed: tuple[ClusterKey, ...] = ()
     """Clusters that failed a check."""
     backdoor_success: float | None = None
-    """Share of patched test samples classified as the backdoor's class; None if not tested."""
+    """Share of patched test samples classified as the backdoor's class."""
     suspects: tuple[Suspect, ...] = ()
     metrics: tuple[Measured, ...] = ()
     """Of the model that the round began with."""

@@ -19,7 +19,7 @@ class SumSeen(NamedTuple):
     members: tuple[PartyId, ...]
     counted: tuple[PartyId, ...]
     inside: int | None = None
-    """With hidden groups: number of :attr:`counted` parties whose updates are in the sum."""
+    """With hidden groups: number of updates in the sum, from :attr:`counted` parties."""
 
     @property
     def size(self) -> int:

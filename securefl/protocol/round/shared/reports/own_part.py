@@ -37,7 +37,7 @@ class NothingLearned(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class LoopStoodStill(AnyReport):
-    """Party: its process handled no message while training held the interpreter lock."""
+    """Party: no message was handled while training held the interpreter lock."""
 
     round: int
     seconds: float

@@ -15,7 +15,7 @@ PartyState = Literal["waiting", "counted", "dropped", "rejected", "lost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPicture:
-    """Immutable state of a run, redrawn after each report. Times are seconds on the server's clock."""
+    """State of a run. Times are seconds on the server's clock."""
 
     now: float = 0.0
     began: float | None = None
@@ -31,7 +31,7 @@ class RunPicture:
     """Of the round's first reclustering."""
     standings: dict[PartyId, PartyState] = field(default_factory=dict)
     inside: int | None = None
-    """Parties in the sums that may be opened if groups are hidden."""
+    """Parties in the sums that may open, if groups are hidden."""
     opened: int = 0
     """In this round, as ``planned``."""
     planned: int = 0

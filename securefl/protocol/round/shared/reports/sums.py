@@ -18,7 +18,7 @@ CLOSED: Final = "kept closed by the leakage ledger"
 
 @dataclass(frozen=True, slots=True)
 class InstanceRetried(AnyReport):
-    """Server: an instance is retried without the excluded members."""
+    """Server: an instance is retried without some members."""
 
     round: int
     reclustering: int
@@ -41,7 +41,7 @@ class InstanceRetried(AnyReport):
 
 @dataclass(frozen=True, slots=True)
 class InstanceLost(AnyReport):
-    """Server: this instance will not be opened in this round."""
+    """Server: this instance will not be opened."""
 
     round: int
     reclustering: int

@@ -8,7 +8,7 @@ from securefl.protocol.round.shared.reports.base import AnyReport
 
 @dataclass(frozen=True, slots=True)
 class Repeated(AnyReport):
-    """Party: it repeated an opening, or the step, with the claimed result."""
+    """Party: it repeated an opening, or the step, as claimed."""
 
     round: int
     reclustering: int
