@@ -86,7 +86,7 @@ class UpdateGiven:
     drawn: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Clusters of the round, as drawn, by digest of the model."""
     silent: int = -1
-    """As ``UnresolvedRound.silent``."""
+    """See ``UnresolvedRound.silent``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ClustersClosed:
 
 @dataclass(frozen=True, slots=True)
 class AtomsCounted:
-    """Atoms of all parties that are about to send metrics without noise; the own one is kept permanently."""
+    """Atoms of all parties about to send metrics without noise; the own one is kept permanently."""
 
     atoms: tuple[tuple[PartyId, ...], ...]
 
@@ -124,11 +124,10 @@ class SumsGiven:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceGiven:
-    """Task group that a party is about to name."""
+    """Task group that a party is about to name by randomised response."""
 
     round: int
     epsilon: float
-    """Of the randomised response."""
     made: int
     """Choices including this one."""
     group: int
@@ -163,7 +162,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """Find which of all models (concatenated) has least loss on the local data, then deliver ``Chosen``."""
+    """Find which of all models has least loss on the local data, then deliver ``Chosen``."""
 
     round: int
     params: F32 = field(repr=False)

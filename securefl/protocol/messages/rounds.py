@@ -135,7 +135,7 @@ class BindingFreeze(Freeze, frozen=True, kw_only=True):
     """Freeze of a verified round, which commits to every sum before any opens."""
 
     commitments: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Of each instance that may be opened, by reclustering and cluster."""
+    """Commitment to each instance that may be opened, by reclustering and cluster."""
 
 
 class Endorse(base.Message, frozen=True, kw_only=True):

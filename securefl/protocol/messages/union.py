@@ -75,7 +75,6 @@ SumToMember: TypeAlias = (
     | validation.SketchNonces
     | validation.Verdicts
 )
-"""Messages from the server to a member of a secure sum."""
 SumToServer: TypeAlias = (
     masking.KeyAdvert
     | masking.ShareBoxes
@@ -89,7 +88,6 @@ SumToServer: TypeAlias = (
     | validation.SketchNonce
     | validation.Verdict
 )
-"""Messages from members of a sum, and its dealer, to the server."""
 NotForParties: TypeAlias = (
     SumToServer
     | control.Join

@@ -18,9 +18,8 @@ class RoundClaim(base.Message, frozen=True, kw_only=True):
     previous: base.Digest
     """Root of the last confirmed claim; zeros before the first."""
     statement: base.Digest
-    """Of the certificate."""
     sums: Annotated[tuple[base.Digest, ...], Meta(max_length=base.MAX_PARTIES)]
-    """Of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
+    """Digest of every sum that may be opened, by reclustering and cluster; zeros for a lost one."""
     state: base.Digest
     """Digest of the input of the next step besides the model."""
     model: base.Digest
@@ -32,7 +31,7 @@ class OpeningProof(base.Message, frozen=True, kw_only=True):
     claim: RoundClaim
     adverts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
     receipts: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_CLUSTER)]
-    """Of the added members, in their order."""
+    """Receipts of the added members, in their order."""
     signature: base.Signature
     """Over the claim and all evidence, sealed parts included."""
     sealed: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
@@ -62,7 +61,7 @@ class Step(base.Message, frozen=True, kw_only=True):
     """Plaintext of ``StepProof.sealed``."""
 
     moments: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]
-    """Of the optimiser before the step, little-endian float64; then the announced values."""
+    """Optimiser's moments before the step, little-endian float64; then the announced values."""
     totals: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=base.MAX_PARTIES)]
     """Members in each sum if groups are hidden; else empty."""
     sums: Annotated[bytes, Meta(max_length=base.MAX_VECTOR)]

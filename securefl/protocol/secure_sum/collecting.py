@@ -4,7 +4,7 @@
 
     CollectingKeys -> (steps of the kind) -> CollectingInputs        (-> Lost, from each)
 
-``on_*`` raise ``PeerError`` for a message that is not due.
+``on_*`` raise ``PeerError`` for a message that is not due. Inputs are uniform: no update is visible here.
 """
 
 from collections.abc import Collection, Mapping

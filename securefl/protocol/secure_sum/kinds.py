@@ -17,7 +17,11 @@ def name_of(scenario: Scenario) -> str:
 
 
 def sums_of(scenario: Scenario, length: int = 0) -> SecureSum:
-    """Return the scenario's kind for models of d = ``length`` parameters."""
+    """Return the scenario's kind for models of d = ``length`` parameters.
+
+    Raises:
+        UsageError: its folder does not make a ``SecureSum``.
+    """
     folder = importlib.import_module(f"{__package__}.{name_of(scenario)}.kind")
     made: object = folder.sums_of(scenario, length)
     if not isinstance(made, SecureSum):

@@ -179,7 +179,7 @@ class DealtSecrets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Signed by the owner."""
     members: tuple[messages.Name, ...]
     digests: tuple[tuple[bytes, ...], ...]
-    """Of all its shares, by holder and kind."""
+    """Digests of all its shares, by holder and kind."""
     secrets: tuple[tuple[int, tuple[tuple[int, bytes], ...]], ...]
     """Shares that open each kind (0: seed, 1: mask key, then noise), by holder's number."""
 
@@ -260,7 +260,7 @@ class ServerEnd(ABC):
         """Return the ring sum, (d,), for the server or a verifier.
 
         Raises:
-            PeerError: as :meth:`unmask`.
+            PeerError: as :func:`added_up` and :meth:`unmask`.
         """
         total = evidence.added_up(fixed, vectors)
         self.unmask(total, fixed, secrets)
@@ -276,7 +276,7 @@ class ServerEnd(ABC):
         """Return the ring sum, (d,), of the survivors' updates.
 
         Raises:
-            PeerError: as :meth:`recover_secrets`.
+            PeerError: as :meth:`recover_secrets` and :meth:`sum_of`.
         """
         secrets = self.recover_secrets(phase, survivors, releases)
         return self.sum_of(phase.fixed_sum(survivors), secrets, phase.vectors(store))

@@ -2,7 +2,7 @@
 
 Component k, from 1 to T, is needed if k members or more have dropped out. Each member adds all components,
 from
-secrets that it shares like its self-mask seed; survivors release those that the certified survivor set makes
+secrets that it shares like its self-mask seed. Survivors release those that the certified survivor set makes
 superfluous (docs/protocol.md, "Noise that dropouts do not change"). The secrets form a one-way chain, so one
 secret, numbered by the dropouts, gives all superfluous components and no needed one.
 

@@ -98,7 +98,7 @@ def opening_contents(
 
     It includes the verifier's knowledge, so that an auditor needs no other source. ``plain`` is the encoded
     ``Opened``,
-    whose random seeds prevent guessing; ``frames`` are adverts and receipts; ``vectors`` are digests.
+    whose random seeds prevent guessing. ``frames`` are adverts and receipts, ``vectors`` digests.
     """
     adverts, receipts = frames
     fields: list[bytes | int] = []

@@ -3,9 +3,9 @@
 Order of checks: size, form, known sender, signature, run and recipient, message size, session and sequence
 number. Only then is memory spent on the sender: at most ``MAX_OPEN`` times ``max_message`` bytes of pieces,
 for
-``max_age`` seconds, and digests of its frames since the start of its previous round, at most ``REMEMBERED``
-(or
-two messages in smallest pieces, if more). Carriers are reassembled like messages; the carried frame then
+``max_age`` seconds. Digests of its frames are kept since the start of its previous round, at most
+``REMEMBERED``
+(or two messages in smallest pieces, if more). Carriers are reassembled like messages; the carried frame then
 passes
 all checks.
 """
@@ -142,16 +142,16 @@ class Inbox:
 
     A frame of a new session ends the sender's earlier one, whose late frames are rejected. A broker can
     replay an
-    earlier session if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago; that
+    earlier session if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago. That
     cuts off
     the present session, as dropping its frames would. Of a server, frames of an earlier epoch are rejected,
     and of
     two sessions in one epoch the first is followed.
 
-    ``max_message`` and ``budget`` are bytes: of one message, and of all incomplete ones. Beyond the budget,
-    by default
-    one message per roster entry, the sender that holds most loses its oldest message first, and cannot crowd
-    out
+    ``max_message`` and ``budget`` are bytes: of one message, and of all incomplete ones (by default one
+    message per
+    roster entry). Beyond the budget, the sender that holds most loses its oldest message first, and cannot
+    crowd out
     another. ``leader`` is the server's session of the highest epoch known before.
     """
 
@@ -204,7 +204,7 @@ class Inbox:
         """Process one frame; return the completed message, the new part, or None for a duplicate.
 
         Raises:
-            PeerError: the frame is rejected. Only an authentic, new frame, of an invalid message, is
+            PeerError: the frame is rejected. Only an authentic, new frame of an invalid message is
                 remembered.
         """
         payload = envelope.peek(frame, delivered_by)

@@ -26,9 +26,8 @@ from securefl.protocol.wire.envelope import (
 class Outbox:
     """Signed frames of one process, numbered from 0 within a session.
 
-    The session comes from ``entropy``, which must differ at each start of the process, even if all else
-    follows from a
-    seed. ``frame_limit``, in bytes, is the broker's (``MIN_FRAME`` to ``MAX_FRAME``).
+    The session comes from ``entropy``, which must differ at each start, even if all else follows from a seed.
+    ``frame_limit``, in bytes, is the broker's (``MIN_FRAME`` to ``MAX_FRAME``).
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Outbox:
         self._numbers = itertools.count()
 
     def lead(self, session: bytes) -> None:
-        """Count later frames from 0 within this session of a leading server."""
+        """Number later frames from 0 within this session; a server's first one does not lead."""
         self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:

@@ -32,7 +32,6 @@ MAX_REDRAWS = MAX_DRAWS - 1
 
 MISSED_CONFIRMATION = "it was away when the model was confirmed, and too few others say that they were not"
 _DRAWING = phases.ModelReceived | phases.Choosing | phases.HelloSent
-"""Phases in which only the round's model is fixed."""
 RelayedT = TypeVar("RelayedT", messages.Hello, messages.Reveal)
 
 

@@ -83,14 +83,14 @@ class VerifiableRound:
 
     certified: chain.CertifiedRound
     params: F32 = field(repr=False)
-    """Of the round's start, f32 ``(k d,)``."""
+    """Models at the round's start, f32 ``(k d,)``."""
     instances: Mapping[ClusterKey, secure_sum.Repeatable]
     record: charges.RoundPreimage | None = field(default=None, repr=False)
     certificate: tuple[bytes, ...] = field(default=(), repr=False)
     attested: bytes = b""
     """One root per round."""
     places: tuple[kernel.Place, ...] = ()
-    """Of its attestations: sums, and the step."""
+    """Places of its attestations."""
     signed: charges.SignedClaim | None = None
     values: StartValues = field(default_factory=lambda: NO_VALUES)
 
@@ -110,7 +110,7 @@ class PartyHistory:
     """State that a party carries between rounds."""
 
     spent: int
-    """Last round that the party will not start again."""
+    """Last round that it will not start again."""
     releases: int = 0
     """Made or about to be, counted against the privacy budget."""
     model: tuple[int, F32] | None = field(default=None, compare=False, repr=False)
@@ -126,12 +126,11 @@ class PartyHistory:
     unreleased: tuple[tuple[str, int], ...] = ()
     """Rounds of this server that clustered the party without a release; hellos state those that are over."""
     outcomes: Outcomes = ()
-    """Of rounds with this server, over all runs."""
+    """Rounds with this server, over all runs."""
     taken: tuple[int, ...] = ()
     """Rounds with unknown outcome that took the input, or for which the update waited."""
     choice: choices.LastChoice = choices.NO_CHOICE
     link: chain.ChainLink | None = None
-    """Last one seen confirmed."""
     verifying: VerifiableRound | None = None
     seen: frozenset[bytes] = frozenset()
     """Digests of the models trained on, if the server is to name the best."""
@@ -197,7 +196,7 @@ class HelloSent:
 
 @dataclass(frozen=True, slots=True)
 class NonceRevealed:
-    """Phase between the reveal of the own nonce and all nonces."""
+    """Phase between the own nonce's reveal and all nonces."""
 
     past: PartyHistory
     round: int
@@ -257,7 +256,7 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """Phase between the endorsement of the survivor set and the certificate."""
+    """Phase between the endorsement and the certificate."""
 
     past: PartyHistory
     after: PartyHistory

@@ -17,7 +17,7 @@ from securefl.protocol.round.shared.plan import RunPlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateId:
-    """Public facts of an update, for the seams."""
+    """Public facts of an update."""
 
     round: int
     work: int
@@ -25,7 +25,7 @@ class UpdateId:
     before: F32 = field(repr=False)
     """Global parameters, (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
-    """``clusters[r][j]``: members of cluster j in reclustering r."""
+    """By reclustering and cluster."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
 
 
@@ -74,7 +74,7 @@ class Seams:
     update: Callable[[F64, UpdateId], F64] = _update_unchanged
     """f64 update before the clip, (d,)."""
     clip: Callable[[F64, float | None, UpdateId], F64] = _clip
-    """Of the update, to the scenario's L2 bound; None for no bound."""
+    """Clip to the scenario's L2 bound; None for no bound."""
     encode: Encode = _round_to_grid
     """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
     noise: Callable[[I64, UpdateId], I64] = _noise_unchanged

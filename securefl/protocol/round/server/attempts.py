@@ -12,7 +12,7 @@ from securefl.protocol.round.shared import reports
 
 
 def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> bool:
-    """Return True if the instance is lost, or has all inputs that it waits for."""
+    """Return True if the instance is lost, or its inputs are complete or overdue."""
     if isinstance(instance, secure_sum.CollectingInputs):
         return not instance.missing or now >= deadline
     return isinstance(instance, secure_sum.Lost)

@@ -1,7 +1,7 @@
 """Start of task groups' models without an oracle: one model, split repeatedly (docs/adr/0028).
 
 In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
-the model with the most divided cluster means is split: it moves to one side along their main difference, and
+the model with the most divided cluster means is split. It moves to one side along their main difference, and
 a
 new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
 follow, but only to replace a model without an opened sum, which no party trains. The scenario fixes the

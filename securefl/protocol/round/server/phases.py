@@ -59,7 +59,7 @@ class Checkpoint:
     """Last epoch that the server led."""
     standing: ServerState
     done: reports.RoundDone | None = None
-    """Report of a round whose model is to be tested; None if a round is to start."""
+    """Report of a round whose model is to be tested."""
     certified: StoredOpening | None = None
     norm: float | None = None
 
@@ -74,7 +74,7 @@ class Resumed:
     drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
     """Its clusters, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
-    """Of the last formed atoms, even if unsent."""
+    """Last formed one, even if unsent."""
     claimed: tuple[int, bytes] = (-1, b"")
     """Round and root of the last claim that may have been proven."""
 
@@ -128,10 +128,10 @@ class ServerSession:
     gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
     """Time when the broker reported a broken connection: a hint that shortens waiting."""
     pace: Pace = field(default_factory=Pace, compare=False)
-    """Of the present step; in sums, the start of the first."""
+    """Pace of the present step; in sums, the start of the first."""
     clock: OnlineClock = field(default_factory=OnlineClock)
     interrupted: bool = False
-    """True if the server lost the broker in this round."""
+    """True if it lost the broker in this round."""
     leader: bytes = b""
     """Session that hellos name."""
     elsewhere: frozenset[PartyId] = frozenset()
@@ -164,7 +164,7 @@ class ModelProgress(FeatureSlot):
     """Rounds since the best value."""
     best: BestOfRun | None = None
     unused_rounds: int = 0
-    """Rounds whose ``stop.metric`` was too noisy."""
+    """Those with a too noisy ``stop.metric``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,6 @@ class Claims(FeatureSlot):
     chain: Attested | None = None
     """Last confirmed link."""
     pending: PendingClaim | None = None
-    """Claim of the last round, until confirmed or void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +358,7 @@ class Releasing:
     shares: Mapping[reports.ClusterKey, Mapping[PartyId, secure_sum.Opening]] = field(repr=False)
     deadline: float
     counts: tuple[reports.SlotsCounted, ...] | None = None
-    """Of hidden groups, once their slots are requested."""
+    """Opened counts of hidden groups, once slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
     """Masked, (d,), if added up before the shares."""
     again: bool = False

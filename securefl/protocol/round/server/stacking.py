@@ -123,11 +123,10 @@ def aggregate_round(
 ) -> RoundAggregate:
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
-    ``seed`` is the round's certified seed; ``reference`` the mean of past aggregates, f64 ``(d,)``;
-    ``excluded`` and
-    ``unit`` as for :func:`stack_sums`. ``gradients``, f64 ``(d,)``, are by reclustering; a rule that needs
-    one skips
-    reclusterings without it.
+    ``seed`` is certified; ``reference`` is the mean of past aggregates, f64 ``(d,)``. ``gradients``, f64
+    ``(d,)``, are
+    by reclustering; a rule that needs one skips reclusterings without it. The rest is as for
+    :func:`stack_sums`.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule
     seen = sums_for_rule(plan, sums, excluded)

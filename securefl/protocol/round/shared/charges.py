@@ -84,7 +84,6 @@ class FalseClaim(ChargePart, frozen=True, kw_only=True):
     endorsements: tuple[bytes, ...]
     """Certificate of the last round that the party can verify."""
     record: RoundPreimage | None
-    """Preimage of that round's statement."""
     contents: Contents
 
 

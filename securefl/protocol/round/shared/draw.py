@@ -36,7 +36,7 @@ class Draw:
     """32 bytes; public once the clusters are drawn."""
     assignment: Assignment
     weights: Mapping[PartyId, float]
-    """Of the participants, in (0, 1]."""
+    """Participants' weights, in (0, 1]."""
     resting: tuple[PartyId, ...]
     """Parties present but not drawn, without a whole atom, or in too small a fixed cluster."""
     atom_seed: bytes = b""

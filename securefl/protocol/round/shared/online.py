@@ -23,7 +23,7 @@ class OnlineClock:
     since: float | None = None
     """Time when the broker was lost."""
     waited_at: float = -math.inf
-    """Reading when the clock last stood still for others to return."""
+    """Reading at the last standstill for others to return."""
     owed: float = 0.0
     """Remaining standstill when the broker was lost."""
 

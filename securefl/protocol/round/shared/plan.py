@@ -41,7 +41,7 @@ class RunPlan:
     """Coordinates of one model that the server averages."""
 
     def config_digest(self) -> bytes:
-        """Return the digest that every party signs: scenario, roster, run, model, frozen weights.
+        """Return the digest that every party signs: scenario, roster, run, model, frozen parameters.
 
         In verified runs it covers files of own rules.
         """

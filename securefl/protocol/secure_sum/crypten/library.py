@@ -20,7 +20,7 @@ from securefl.base.errors import ConfigError
 INSTALL: Final = "pip install --no-deps crypten==0.4.1 && pip install omegaconf pyyaml"
 OLDEST: Final = (0, 4, 1)
 BEFORE: Final = (0, 5)
-"""Supported are :data:`OLDEST` to below this: the session replaces internals that may change."""
+"""Versions from here on may change internals that the session replaces."""
 
 _CONVERTER = "crypten.nn.onnx_converter"
 

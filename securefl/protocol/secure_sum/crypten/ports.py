@@ -1,4 +1,4 @@
-"""Port to CrypTen, so that the core imports neither CrypTen nor torch."""
+"""Port to CrypTen: the core imports neither CrypTen nor torch."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar

@@ -26,7 +26,11 @@ class ZeroShares:
     """
 
     def __init__(self, me: int, keys: Mapping[int, bytes]) -> None:
-        """Prepare for member ``me``; ``keys`` are the pairwise keys, 32 bytes, by the other's number."""
+        """Prepare for member ``me``; ``keys`` are the pairwise keys, 32 bytes, by the other's number.
+
+        Raises:
+            UsageError: no other member, or the member itself among the others.
+        """
         if not keys or me in keys:
             raise UsageError(
                 f"keys must have at least 1 other member, and none of member {me} itself; found members"

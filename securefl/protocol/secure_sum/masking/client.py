@@ -1,6 +1,6 @@
 """Member's part of one attempt of a pairwise-mask sum (Bonawitz et al. 2017, double masking; steps 7 and 9).
 
-A wrong message raises ``PeerError`` and changes nothing. A phase holds no secret that a later one does not
+A wrong message raises ``PeerError`` and changes nothing. A phase holds no secret that later ones do not
 need::
 
     advertise -> Advertised -> on_key_list -> Boxed -> on_box_list -> Ready -> mask -> Submitted -> shares_for
@@ -103,7 +103,7 @@ class Boxed:
     me: int
     mask: crypto.KeyPair = field(repr=False)
     openers: Mapping[int, bytes] = field(repr=False)
-    """Of the boxes sealed to this member, by sealer."""
+    """Keys of the boxes sealed to this member, by sealer."""
     seed: bytes = field(repr=False)
     noise: bytes = field(repr=False)
     own: messages.SharePair = field(repr=False)

@@ -1,4 +1,4 @@
-"""Plain sums, for simulations and tests only: the server reads every update."""
+"""Plain sums, for simulations and tests only: the server reads every update. They open like masked sums."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

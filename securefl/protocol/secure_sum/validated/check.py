@@ -1,7 +1,7 @@
 """Bounds check of a shared vector of projections: one bit, opened to evaluators (ADR 0024, step 8).
 
 The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) are converted together from additive to XOR
-shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set; the sum is
+shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set. The sum is
 small
 exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
 Besides the bit, only masked words are opened: differences between factors and dealt tuples.

@@ -1,4 +1,4 @@
-"""Evaluation of the other members' updates, from receipts to the own verdict (ADR 0024, steps 6 to 9)."""
+"""Evaluation of the other members' updates, from receipts to verdict (ADR 0024, steps 6 to 9)."""
 
 from collections.abc import Iterable
 from dataclasses import replace

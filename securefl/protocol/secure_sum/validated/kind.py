@@ -52,6 +52,7 @@ class Tests:
 
         Raises:
             ConfigError: numbers do not fit, which ``check`` rejects before.
+            UsageError: the scenario validates nothing.
         """
         test = feasibility.norm_test_of(self.scenario, weight, self.length)
         if test is None:

@@ -103,7 +103,7 @@ class Gathering(_Cored):
 
     shared: bool = False
     words: Mapping[int, U64] = field(default_factory=dict, repr=False)
-    """Of the others' updates, u64 (d,), by owner."""
+    """Others' updates, as shares, u64 (d,), by owner."""
     digests: Mapping[int, bytes] = field(default_factory=dict)
     tuples: Mapping[int, Tuples] | None = field(default=None, repr=False)
 

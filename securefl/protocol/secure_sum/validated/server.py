@@ -42,7 +42,7 @@ class _Based:
 
     @property
     def listed(self) -> frozenset[int]:
-        """Members, all of whom are needed."""
+        """Members; all are needed."""
         return self.base.sharers
 
 

@@ -31,9 +31,9 @@ def nonce_commitment(nonce: bytes, instance: Instance, party: PartyId) -> bytes:
 def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: bytes) -> bytes:
     """Return the seed (32 bytes) of the matrix of one secure sum.
 
-    ``nonces``, 32 bytes each, are of *all* members: were one optional, its member could choose between two
+    ``nonces``, 32 bytes each, are of *all* members: an optional one would let its member choose between two
     seeds.
-    ``receipts`` is the digest of all receipts, so that other shares give another seed.
+    ``receipts`` is the digest of all receipts. Other shares so give another seed.
 
     Raises:
         UsageError: no nonces, or one of another length.

@@ -19,7 +19,11 @@ from securefl.scenario import Scenario
 
 
 def check_sums(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) -> tuple[SumChecked, ...]:
-    """Check every opened sum of a round, in order; empty if the scenario has no checks."""
+    """Check every opened sum of a round, in order; empty if the scenario has no checks.
+
+    Raises:
+        UsageError: checks without noise, which loading rejects.
+    """
     checks = plan.scenario.checks
     if checks.kind == "none" or not sums:
         return ()

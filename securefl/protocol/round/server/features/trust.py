@@ -51,9 +51,9 @@ def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
 def fade_scores(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
-    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over i = 1 to t; without h, or
+    With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over i = 1 to t. Without h, or
     with h
-    infinite, the plain sum of Algorithm 3. Call it once per round with scores; absent parties fade too.
+    infinite, it is the plain sum of Algorithm 3. Call it once per round with scores; absent parties fade too.
 
     For independent scores with mean m and standard deviation s, S tends to mean m / (1 - lambda) and
     deviation

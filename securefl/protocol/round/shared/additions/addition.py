@@ -36,7 +36,7 @@ class Contribution:
     update: F64 = field(repr=False)
     """Before the clip, f64 ``(d,)``; zeros without one."""
     metrics: F64 = field(repr=False)
-    """Of the received model in samples, f64 ``(w,)``."""
+    """Metrics of the received model in samples, f64 ``(w,)``."""
     values: StartValues
 
 
@@ -44,7 +44,7 @@ class Addition:
     """Additions of one feature, without effect by default."""
 
     name: ClassVar[str]
-    """Of its value and its words."""
+    """Name of its value and its words."""
 
     def announced_value(self, scenario: Scenario) -> AnnouncedValue | None:
         """Return the announced value, or None."""

@@ -1,4 +1,4 @@
-"""Reports on the steps of a round and its draw."""
+"""Reports on the steps of a round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -98,9 +98,9 @@ class ClustersDrawn(AnyReport):
     tasks: tuple[int, ...] = ()
     """Task group of each cluster, if groups are open."""
     groups: tuple[tuple[PartyId, int], ...] = ()
-    """Of each party present, if open."""
+    """Group of each party present, if open."""
     cap: int | None = None
-    """As ``Draw.cap``."""
+    """See ``Draw.cap``."""
 
     def note(self, notes: RoundNotes) -> None:
         """See :class:`AnyReport`."""

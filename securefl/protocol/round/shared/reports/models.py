@@ -1,4 +1,4 @@
-"""Reports on the step of a round, its model and its metrics."""
+"""Reports on the round's models and metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ class ClipMoved(AnyReport):
     clip: float
     """L2 norm, in the parameters' unit."""
     share: float | None
-    """Of updates within the clip, with noise; None if no sum of bits counted."""
+    """Share of updates within the clip, with noise; None if no sum of bits counted."""
     following: float
 
     def line(self) -> str:
@@ -123,7 +123,7 @@ class RoundDone(AnyReport):
     """Share of patched test samples classified as the backdoor's class."""
     suspects: tuple[Suspect, ...] = ()
     metrics: tuple[Measured, ...] = ()
-    """Of the model that the round began with."""
+    """Site metrics of the model that the round began with."""
     doubted: tuple[Doubted, ...] = ()
     """Sums with impossible metrics."""
 

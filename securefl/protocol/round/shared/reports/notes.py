@@ -55,7 +55,7 @@ class RoundNotes:
     closed: dict[int, str] = field(default_factory=dict)
     """Reasons of reclusterings that stay closed."""
     norm: float | None = None
-    """Of the aggregated update."""
+    """Norm of the aggregated update."""
     skipped: str = ""
     _step: tuple[str, float] | None = None
 

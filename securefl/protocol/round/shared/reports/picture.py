@@ -28,7 +28,7 @@ class RunPicture:
     present: tuple[PartyId, ...] = ()
     missing: tuple[PartyId, ...] = ()
     clusters: tuple[tuple[PartyId, ...], ...] = ()
-    """Of the round's first reclustering."""
+    """Clusters of the round's first reclustering."""
     standings: dict[PartyId, PartyState] = field(default_factory=dict)
     inside: int | None = None
     """Parties in the sums that may open, if groups are hidden."""

@@ -179,7 +179,7 @@ class SumChecked(AnyReport):
     cluster: int
     ok: bool
     p_value: float
-    """Of all checks together."""
+    """P-value of all checks together."""
     reason: str
     e_values: tuple[float, ...]
     """By kind of check; empty for the published pair."""

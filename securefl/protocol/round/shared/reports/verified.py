@@ -22,7 +22,7 @@ class LinkFollowed(AnyReport):
     """Party: it continues with a model that the chain confirms."""
 
     round: int
-    """Whose step made the model; -1 for the first."""
+    """Round whose step made the model; -1 for the first."""
     root: bytes
 
 
