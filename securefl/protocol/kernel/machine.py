@@ -1,10 +1,8 @@
 """Sans-IO contract: ``step(phase, event) -> (phase, effects)``.
 
 A machine holds constants; the phase, an immutable value, holds all that changes. A machine never sleeps,
-reads a
-clock or touches a socket. No peer can make ``step`` raise: a wrong, early, late or forged message gives
-``Reject``
-with the same phase.
+reads a clock or touches a socket. No peer can make ``step`` raise: a wrong, early, late or forged message
+gives ``Reject`` with the same phase.
 """
 
 from collections.abc import Callable
@@ -53,7 +51,7 @@ EffectT_co = TypeVar("EffectT_co", covariant=True)
 
 
 class Machine(Protocol[PhaseT, EventT_contra, EffectT_co]):
-    """Machine, driven by shell, tests and simulation."""
+    """State machine without I/O."""
 
     def start(self, now: float) -> tuple[PhaseT, tuple[EffectT_co, ...]]:
         """Return the first phase and effects."""

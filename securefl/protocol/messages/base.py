@@ -16,7 +16,7 @@ MAX_VECTOR = 8 * 64 * 1024 * 1024
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(pattern=rf"^(?!(?:all|server)\Z)(?:{NAME.pattern})\Z")]
-"""``$`` would admit a final line break."""
+"""Name of a party. ``$`` would admit a final line break."""
 SignedFrame = Annotated[bytes, Meta(min_length=64, max_length=MAX_FRAME)]
 """Frame that the server relays unchanged."""
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]

@@ -60,8 +60,7 @@ class Complaint(base.Message, frozen=True, kw_only=True):
     """Complaint to the server that the accused member's box does not match its advert.
 
     It has no proof, which would disclose the complainer's box key: a server that corrupts boxes in transit
-    could
-    collect enough keys to open a member (docs/protocol.md).
+    could collect enough keys to open a member (docs/protocol.md).
     """
 
     accused: base.Name

@@ -149,7 +149,7 @@ class Endorse(base.Message, frozen=True, kw_only=True):
 
 
 class Certificate(base.Message, frozen=True, kw_only=True):
-    """More than (N + q) / 2 signed endorsements of one statement, with N on the roster."""
+    """More than (N + q) / 2 signed endorsements of one statement, for N parties on the roster."""
 
     endorsements: Annotated[tuple[base.SignedFrame, ...], Meta(max_length=base.MAX_PARTIES)]
 
@@ -183,8 +183,8 @@ class InstanceShares(base.Message, frozen=True, kw_only=True):
     key_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)]
     """(member index, share of its mask key) of each dropout."""
     noise_shares: Annotated[tuple[tuple[int, base.Share], ...], Meta(max_length=base.MAX_CLUSTER)] = ()
-    """(member index, share of a noise secret) of each survivor, unless all noise is needed; the number
-    of dropouts selects the secret.
+    """(member index, share of a noise secret) of each survivor, unless all noise is needed; the number of
+    dropouts selects the secret.
     """
 
 

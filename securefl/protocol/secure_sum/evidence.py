@@ -95,8 +95,7 @@ def commitment_of(setup: Setup, lists_digest: bytes, inputs: Mapping[int, bytes]
     """Return the commitment to an instance's sum: a digest over its receipts.
 
     ``inputs`` are the stated digests of the added vectors, by member number. ``lists_digest`` commits to all
-    adverts,
-    and so to all secrets.
+    adverts, and so to all secrets.
     """
     fields: list[bytes | int] = []
     for member in sorted(inputs):

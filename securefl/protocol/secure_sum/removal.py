@@ -1,10 +1,9 @@
 """Noise that can be subtracted from a sum again, as far as dropouts did not make it necessary.
 
 Component k, from 1 to T, is needed if k members or more have dropped out. Each member adds all components,
-from
-secrets that it shares like its self-mask seed. Survivors release those that the certified survivor set makes
-superfluous (docs/protocol.md, "Noise that dropouts do not change"). The secrets form a one-way chain, so one
-secret, numbered by the dropouts, gives all superfluous components and no needed one.
+from secrets that it shares like its self-mask seed. Survivors release those that the certified survivor set
+makes superfluous (docs/protocol.md, "Noise that dropouts do not change"). The secrets form a one-way chain,
+so one secret, numbered by the dropouts, gives all superfluous components and no needed one.
 
 Source: Jiang et al. (Dordis, arXiv 2209.12528), XNoise; there each component has its own seed.
 

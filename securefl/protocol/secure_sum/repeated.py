@@ -97,8 +97,7 @@ def opening_contents(
     """Return the digest, signed by the server, of all contents of an opening's proof.
 
     It includes the verifier's knowledge, so that an auditor needs no other source. ``plain`` is the encoded
-    ``Opened``,
-    whose random seeds prevent guessing. ``frames`` are adverts and receipts, ``vectors`` digests.
+    ``Opened``, whose random seeds prevent guessing. ``frames`` are adverts and receipts, ``vectors`` digests.
     """
     adverts, receipts = frames
     fields: list[bytes | int] = []

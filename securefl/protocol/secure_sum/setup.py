@@ -12,7 +12,7 @@ from securefl.protocol.secure_sum.removal import Removable
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One attempt as known to honest members and the server. Members are sorted."""
+    """One attempt as known to honest members and the server. Members are numbered in sorted order."""
 
     instance: Instance
     members: tuple[PartyId, ...]

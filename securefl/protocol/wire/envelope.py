@@ -1,10 +1,9 @@
 """Signed envelope: each frame names its place in the run and is signed.
 
 A frame is ``signature (64) || length of the header (1) || header || body``, with a MessagePack array as
-header. The
-body, (a piece of) an encoded message, is neither copied nor decoded before the signature is verified: Ed25519
-over
-a domain label and the SHA-256 of the rest (ADR 0003). Only authenticated pieces enter reassembly.
+header. The body, (a piece of) an encoded message, is neither copied nor decoded before the signature is
+verified: Ed25519 over a domain label and the SHA-256 of the rest (ADR 0003). Only authenticated pieces enter
+reassembly.
 """
 
 import hashlib

@@ -2,12 +2,9 @@
 
 Order of checks: size, form, known sender, signature, run and recipient, message size, session and sequence
 number. Only then is memory spent on the sender: at most ``MAX_OPEN`` times ``max_message`` bytes of pieces,
-for
-``max_age`` seconds. Digests of its frames are kept since the start of its previous round, at most
-``REMEMBERED``
-(or two messages in smallest pieces, if more). Carriers are reassembled like messages; the carried frame then
-passes
-all checks.
+for ``max_age`` seconds. Digests of its frames are kept since the start of its previous round, at most
+``REMEMBERED`` (or two messages in smallest pieces, if more). Carriers are reassembled like messages; the
+carried frame then passes all checks.
 """
 
 import hashlib
@@ -34,8 +31,8 @@ MAX_SESSIONS = 64
 _WHO_ASKS = f"{SERVER} asks"
 """Key of servers that do not lead, and end no session."""
 MAX_OPEN = 16
-"""Most incomplete messages of one sender. The oldest carried frame is dropped first, since its sender
-resends it in other carriers.
+"""Most incomplete messages of one sender. The oldest carried frame is dropped first, since its sender resends
+it in other carriers.
 """
 _CARRIERS = messages.MAX_FRAME // envelope.MIN_PIECE + 1
 
@@ -141,18 +138,13 @@ class Inbox:
     """Inbox of one process, ``me``, in one run.
 
     A frame of a new session ends the sender's earlier one, whose late frames are rejected. A broker can
-    replay an
-    earlier session if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts ago. That
-    cuts off
-    the present session, as dropping its frames would. Of a server, frames of an earlier epoch are rejected,
-    and of
-    two sessions in one epoch the first is followed.
+    replay an earlier session if it withheld *all* of it, or recorded it more than ``MAX_SESSIONS`` restarts
+    ago. That cuts off the present session, as dropping its frames would. Of a server, frames of an earlier
+    epoch are rejected, and of two sessions in one epoch the first is followed.
 
     ``max_message`` and ``budget`` are bytes: of one message, and of all incomplete ones (by default one
-    message per
-    roster entry). Beyond the budget, the sender that holds most loses its oldest message first, and cannot
-    crowd out
-    another. ``leader`` is the server's session of the highest epoch known before.
+    message per roster entry). Beyond the budget, the sender that holds most loses its oldest message first,
+    and cannot crowd out another. ``leader`` is the server's session of the highest epoch known before.
     """
 
     def __init__(
@@ -196,7 +188,7 @@ class Inbox:
         self._oldest = min(born, default=math.inf)
 
     def accept(self, frame: bytes, delivered_by: str, now: float) -> Delivery | None:
-        """Process one frame as :meth:`take`; return only a completed message."""
+        """Process one frame as :meth:`take`; return None for a part."""
         taken = self.take(frame, delivered_by, now)
         return None if isinstance(taken, FramePart) else taken
 

@@ -1,8 +1,7 @@
 """Server that a party follows: one session in each epoch, never an earlier one (ADR 0054).
 
 A new server cannot continue an announced draw: revealed nonces would let it choose the clusters. It may
-invite
-again before, and request the shares of certified sums (ADR 0056).
+invite again before, and request the shares of certified sums (ADR 0056).
 """
 
 from dataclasses import replace

@@ -32,8 +32,7 @@ class PartyContext:
     """Constants of a party machine, with its state at the start (:class:`PartyHistory`).
 
     Its journal has ``spent``, ``releases``, ``atom_seed``, ``choice``, ``root``, ``rooted`` and ``leader``,
-    its account
-    ``given``, ``unresolved``, ``unreleased``, ``outcomes``, ``taken`` and ``kept``.
+    its account ``given``, ``unresolved``, ``unreleased``, ``outcomes``, ``taken`` and ``kept``.
     """
 
     plan: RunPlan

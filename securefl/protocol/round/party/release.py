@@ -205,8 +205,7 @@ def _reason_from_repeats(
     """Return why a round's sums exceed the limits together with earlier sums on the same models, or None.
 
     Accounts differ, so the party sits out and the certificate stays. Honest servers repeat a model after a
-    round
-    without an update, so no peer is blamed.
+    round without an update, so no peer is blamed.
     """
     own = leakage.repeat_limits(ctx.plan)
     if own is None:
@@ -266,10 +265,8 @@ def _check_receipts(
     """Check that all survivors of our instances masked under our lists; return their receipts.
 
     Otherwise a server could make one member share masks with colluders only, and have others release its
-    seed.
-    Survivors are those of the assigned cluster: one that a retry left out would be missing from this sum
-    only, and
-    the difference of two reclusterings would be its update.
+    seed. Survivors are those of the assigned cluster: one that a retry left out would be missing from this
+    sum only, and the difference of two reclusterings would be its update.
     """
     stated = _read_receipts(ctx, instances, message, admission)
     for key, instance in instances.items():

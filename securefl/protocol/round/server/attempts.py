@@ -74,8 +74,7 @@ def retry_without_missing(
     """Retry each instance that needs all of its members, without those that will not survive.
 
     A party missing in one instance is counted in none, so its others start over too. An instance without
-    attempts
-    left is lost with its members, which may cascade.
+    attempts left is lost with its members, which may cascade.
     """
     limit = ctx.plan.scenario.secure_sum.max_attempts
     phase, flat = _give_up_unfinished(phase, now)

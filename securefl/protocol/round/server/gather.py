@@ -1,8 +1,7 @@
 """First part of a round at the server: invite, announce, relay nonces, draw clusters.
 
 ``on_*`` raise ``PeerError`` for an untimely message, another model, configuration or limits than the
-server's, or a
-nonce that was not committed to.
+server's, or a nonce that was not committed to.
 """
 
 from dataclasses import replace

@@ -2,11 +2,9 @@
 
 In the first ``groups.warmup`` rounds all parties train the first model. Then, every ``groups.pace`` rounds,
 the model with the most divided cluster means is split. It moves to one side along their main difference, and
-a
-new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
+a new model starts at the other. Members select a side by their loss. Once all models exist, as many splits
 follow, but only to replace a model without an opened sum, which no party trains. The scenario fixes the
-times:
-members that lie about their choice cannot delay a model.
+times: members that lie about their choice cannot delay a model.
 """
 
 from collections.abc import Mapping, Sequence

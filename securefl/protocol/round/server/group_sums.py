@@ -37,8 +37,7 @@ def group_stack(
     """Return the cluster means of one group with at least one sum, f64 ``(c, d)``.
 
     ``reference`` is the mean of past aggregates, f64 ``(k d,)``; ``totals`` are the members in each sum of
-    hidden
-    groups.
+    hidden groups.
     """
     at = slice(group * plan.length, (group + 1) * plan.length)
     if totals is None:
@@ -69,10 +68,8 @@ def screen_sums(
     """Return the sums whose means are at most ``groups.screen`` times the median length over all models.
 
     If a group's shortest mean exceeds that median, it replaces it for that group: a model with large steps
-    keeps its
-    sums. The bound never exceeds ``groups.screen`` squared times the median, or liars in all sums of a group
-    would
-    control its model, which stays unchanged instead.
+    keeps its sums. The bound never exceeds ``groups.screen`` squared times the median, or liars in all sums
+    of a group would control its model, which stays unchanged instead.
     """
     factor = plan.scenario.groups.screen
     if factor is None or not sums:
@@ -100,8 +97,7 @@ def aggregate_groups(
     """Apply the scenario's rule to each group's sums (Algorithm 1 of BR-IFCA).
 
     Sums that are too long among all groups are rejected first. A group with fewer sums left than the rule
-    needs gets
-    no update. Arguments are as for :func:`group_stack`.
+    needs gets no update. Arguments are as for :func:`group_stack`.
     """
     update, moved = np.zeros(plan.total_parameters), np.zeros(plan.total_parameters, dtype=np.bool_)
     kept: list[ClusterKey] = []

@@ -110,7 +110,7 @@ class BestOfRun:
     """Best model so far by ``stop.metric``."""
 
     round: int
-    """It began with this model."""
+    """Round that began with it."""
     value: float
     params: F32 = field(repr=False)
 
@@ -152,7 +152,7 @@ class Attendance(FeatureSlot):
     lone_rounds: int = 0
     """Rounds in a row with too few parties."""
     lone_seconds: float = 0.0
-    """Seconds of online waiting in them."""
+    """Online seconds of waiting in these rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class ModelProgress(FeatureSlot):
     """Rounds since the best value."""
     best: BestOfRun | None = None
     unused_rounds: int = 0
-    """Those with a too noisy ``stop.metric``."""
+    """Rounds with a too noisy ``stop.metric``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ class StoredOpening:
     certificate: tuple[bytes, ...]
     """Empty if the freeze itself requested shares."""
     totals: Mapping[reports.ClusterKey, bytes] = field(repr=False)
-    """Masked, in wire format; verified sums have ``vectors`` instead."""
+    """Masked sums in wire format; verified ones have ``vectors`` instead."""
     vectors: Mapping[reports.ClusterKey, Mapping[int, bytes]] = field(repr=False)
 
 
@@ -360,7 +360,7 @@ class Releasing:
     counts: tuple[reports.SlotsCounted, ...] | None = None
     """Opened counts of hidden groups, once slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
-    """Masked, (d,), if added up before the shares."""
+    """Masked sums, (d,), if added up before the shares."""
     again: bool = False
     """True if an earlier server requested the same shares; answers to it may arrive."""
 

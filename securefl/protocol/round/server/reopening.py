@@ -2,8 +2,7 @@
 
 Certified survivors fix one set of sums, whichever server asks. A restarted server receives the same sealed
 boxes, so no party discloses more. The round is void with hidden groups, whose shares take two requests, and
-if a
-verified round's masked inputs exceed :data:`MAX_VECTOR_BYTES`.
+if a verified round's masked inputs exceed :data:`MAX_VECTOR_BYTES`.
 """
 
 from collections.abc import Mapping

@@ -57,7 +57,7 @@ def reason_outdated(
 def record_progress(
     ctx: phases.ServerContext, phase: phases.RunningPhase, sender: PartyId, round_: int
 ) -> phases.ServerState | kernel.Aborted:
-    """Record a party's progress beyond this server's; end if more than q parties state such."""
+    """Record a party's progress beyond this server's; end if more than q parties are ahead."""
     standing = phase.standing
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:

@@ -64,8 +64,7 @@ def sums_for_rule(
     """Return the sums that the rule sees: those that no check (step 12) excluded.
 
     The inner-product rule sees all, excluded ones with a mean of zero: its gamma is a share of all sums
-    (Xiang et al.
-    2023, Algorithm 2).
+    (Xiang et al. 2023, Algorithm 2).
     """
     if isinstance(plan.scenario.aggregation.rule, robust.InnerProduct):
         return sums
@@ -124,8 +123,7 @@ def aggregate_round(
     """Apply the scenario's rule per reclustering and average (SHARE, Algorithm 1; steps 13 and 14).
 
     ``seed`` is certified; ``reference`` is the mean of past aggregates, f64 ``(d,)``. ``gradients``, f64
-    ``(d,)``, are
-    by reclustering; a rule that needs one skips reclusterings without it. The rest is as for
+    ``(d,)``, are by reclustering; a rule that needs one skips reclusterings without it. The rest is as for
     :func:`stack_sums`.
     """
     aggregation, rule = plan.scenario.aggregation, plan.scenario.aggregation.rule

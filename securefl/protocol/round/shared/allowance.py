@@ -40,8 +40,7 @@ def proof_bytes(plan: RunPlan) -> tuple[int, int]:
     """Return the most bytes of vectors in the proof of an opening and of a step; 0 if not verified.
 
     Opening: all vectors of a cluster. Step: all sums of a round, moments (eight bytes per parameter), the
-    next model
-    (four).
+    next model (four).
     """
     proofs = feasibility.proofs_of(plan.scenario, plan.limits.ring_bits, plan.length)
     return proofs.opening, proofs.step

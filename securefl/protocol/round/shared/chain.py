@@ -1,8 +1,7 @@
 """Chain of models: a root per round over the results of its sums, step and model (ADR 0044).
 
 The server claims a link. It is confirmed once enough members of each cluster attest their sum, and enough of
-a
-committee the step.
+a committee the step.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Charges: stored evidence of a fault, for ``securefl verify`` (ADR 0044, Evidence).
 
 They hold signed values and preimages of signed digests, so that any reader can judge. The machine that
-rejects
-a message makes the charge without judging it, and never sends it.
+rejects a message makes the charge without judging it, and never sends it.
 """
 
 from typing import TypeAlias

@@ -2,8 +2,7 @@
 
 An open choice is a release: the server makes the models, and asks which fits best. With
 ``groups.choice_epsilon`` a party answers by randomised response in a few fixed rounds, whose epsilons add up,
-and
-keeps the answer between them.
+and keeps the answer between them.
 """
 
 from collections.abc import Iterator

@@ -102,8 +102,7 @@ def draw_round(
     """Return clusters and weights of the round, with no participants if too few atoms are whole.
 
     ``draw`` is the number of void draws before. Fixed clusters ignore the nonces; other draws from the seed
-    do not.
-    ``atom_seed`` is the statement of kept atoms if this draw forms them.
+    do not. ``atom_seed`` is the statement of kept atoms if this draw forms them.
 
     Raises:
         PeerError: a sample count is outside its limits.

@@ -32,8 +32,8 @@ def repeat_limits(plan: RunPlan) -> leakage.LeakageLimits | None:
     """Return a party's limits for sums on a repeated model; None if it only reports.
 
     None with privacy noise, which is fresh each round: epsilon accounts for any combination of sums, and
-    limits would
-    end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates are zeros.
+    limits would end runs whose checks exclude all sums of a round. None in statistics rounds, whose updates
+    are zeros.
     """
     me = PartyId("own")
     return (
@@ -130,8 +130,7 @@ def try_draws(scenario: Scenario) -> tuple[int, ...]:
     """Return the reclusterings that a few trial draws without dropouts allow, fewest first.
 
     The draws are the same in all processes, unrelated to a run's. None are tried with one reclustering, new
-    work for
-    each, atoms, or leakage that is only reported.
+    work for each, atoms, or leakage that is only reported.
 
     Raises:
         ConfigError: no draw allows all reclusterings of the scenario.

@@ -1,8 +1,7 @@
 """Missing rounds: they took a party's input, but are not in the server's chain of models.
 
 An honest server ends a run after three void rounds in a row; a dishonest one could take updates without
-limit. So
-each party counts them, over all runs of one server key, and leaves. Refunded rounds do not count.
+limit. So each party counts them, over all runs of one server key, and leaves. Refunded rounds do not count.
 """
 
 from collections.abc import Collection, Sequence

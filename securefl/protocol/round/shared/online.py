@@ -42,8 +42,7 @@ class OnlineClock:
         """Return the clock of a server that has reconnected.
 
         It stands still only :data:`OTHERS_RETURN` seconds after it last did: a peer that breaks connections
-        often must not
-        stop it for good.
+        often must not stop it for good.
         """
         if self.since is None:
             return self

@@ -113,10 +113,8 @@ def is_rounding(
     """Return True if a claimed result may be ``after`` with other rounding.
 
     Its proven ``model`` (little-endian float32) differs in the last bits only. If it is equal, the moments
-    differ,
-    where double precision shows a rounding. Moments are not proven: a lie about them alone makes the round
-    void, and
-    convicts no party. Models are f32 ``(k d,)``, ``before`` that of the round's start.
+    differ, where double precision shows a rounding. Moments are not proven: a lie about them alone makes the
+    round void, and convicts no party. Models are f32 ``(k d,)``, ``before`` that of the round's start.
     """
     if len(model) != 4 * len(after):
         return False

@@ -1,10 +1,8 @@
 """Counts and slots of hidden groups, and the slots that may be opened (docs/adr/0026).
 
 A member takes a random one of a slot's many seats, and checks that it is among the opened ones. Counts add up
-to
-the members present, so an attacker that raises one must lower others, whose taken seats it does not know.
-Either
-a seat becomes negative and the cluster closes, or a member finds its seat empty and releases nothing.
+to the members present, so an attacker that raises one must lower others, whose taken seats it does not know.
+Either a seat becomes negative and the cluster closes, or a member finds its seat empty and releases nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -54,10 +54,9 @@ def mask_binding(assignment: clustering.Assignment, announced: bytes, model: byt
     """Return the digest that binds every mask key of a round.
 
     If a server shows one party another model, assignment, configuration or set of hellos, masks do not
-    cancel: the
-    sum is noise (Pasquini et al., arXiv 2111.07380). Hellos are included because a colluder could declare a
-    huge count
-    to all parties but one, whose update would be the sum: the others' would be rounded to zero.
+    cancel: the sum is noise (Pasquini et al., arXiv 2111.07380). Hellos are included because a colluder could
+    declare a huge count to all parties but one, whose update would be the sum: the others' would be rounded
+    to zero.
     """
     return crypto.digest("mask binding", assignment.digest(), announced, model, config)
 

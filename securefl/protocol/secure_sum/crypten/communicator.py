@@ -1,8 +1,7 @@
 """CrypTen's communicator over messages of the protocol.
 
 Sending fills an outbox; ``wait`` yields to the machine that carries messages. Payloads are little-endian
-64-bit
-words; CrypTen's ``*_obj`` calls, which use pickle, are rejected.
+64-bit words; CrypTen's ``*_obj`` calls, which use pickle, are rejected.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Communicator:
         self.isend(tensor, dst)
 
     def recv(self, tensor: Any, src: int) -> Any:
-        """Return a tensor shaped as ``tensor``, received from ``src``."""
+        """Return a tensor from ``src``, shaped as ``tensor``."""
         return self._receive(tensor, self._other(src))
 
     def broadcast(self, tensor: Any, src: int, batched: bool = False) -> Any:

@@ -1,8 +1,8 @@
 """Import of CrypTen, the only one, on first use.
 
 CrypTen 0.4.1 does not import on torch 2.13: its ONNX converter needs onnx and removed parts of torch. An
-empty
-module replaces it. :data:`INSTALL` leaves out CrypTen's dependencies, since ``sklearn`` no longer installs.
+empty module replaces it. :data:`INSTALL` leaves out CrypTen's dependencies, since ``sklearn`` no longer
+installs.
 """
 
 import importlib

@@ -6,8 +6,7 @@
 
 A share of the sum is sent before the freeze under a blind, the stream of a secret seed to which the advert
 commits; the seed is released after it. Without the blind a server could declare a member missing after
-receiving
-its share, and open the sums of two attempts that differ by one member.
+receiving its share, and open the sums of two attempts that differ by one member.
 
 All listed members are needed to open; if one drops out before the freeze, another attempt follows.
 """
@@ -131,8 +130,7 @@ def submit(
     """Share an encoded update (ring words, (d,), not changed); export the blinded share of the sum.
 
     Removable noise is added as far as a sum of all listed members needs it. ``without`` first components are
-    left out
-    (0 unless the member deviates).
+    left out (0 unless the member deviates).
     """
     setup = phase.setup
     expect(encoded, "encoded update", encoding.ring_dtype(setup.ring_bits), (setup.length,))

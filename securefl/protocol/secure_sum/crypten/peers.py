@@ -1,12 +1,9 @@
 """Sealed messages between members of a computation, and the CrypTen sum itself (data flow, step 7).
 
 In the sum, each member's words become arithmetic shares: its own share of zero plus the words, and the
-others'
-shares of zero. CrypTen adds these without any message; the server, no rank of the computation, adds the
-exported
-``.share`` of each member. A ring of 32 bits is a quotient of CrypTen's ring of 64, so shares are exported
-modulo
-2^32 without loss.
+others' shares of zero. CrypTen adds these without any message; the server, no rank of the computation, adds
+the exported ``.share`` of each member. A ring of 32 bits is a quotient of CrypTen's ring of 64, so shares are
+exported modulo 2^32 without loss.
 """
 
 from collections.abc import Mapping, Sequence

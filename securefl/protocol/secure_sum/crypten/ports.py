@@ -34,7 +34,6 @@ class Engine(Protocol):
         """Return this member's share of the sum of all members' ``encoded``, without messages.
 
         ``members`` are by rank; ``encoded``, ring words of shape (d,), is not changed. The new words are
-        uniform on their
-        own, and the sum when added over all members.
+        uniform on their own, and the sum when added over all members.
         """
         ...

@@ -1,8 +1,7 @@
 """Server's part of one attempt of a CrypTen sum (data flow, steps 9 and 10).
 
 The server, no rank of the computation, adds the exported shares, and subtracts the blinds once their seeds
-are
-released.
+are released.
 """
 
 from collections.abc import Collection, Mapping

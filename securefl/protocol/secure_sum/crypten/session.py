@@ -1,8 +1,7 @@
 """Resumable CrypTen computation of one member.
 
 CrypTen's programs block where they receive; machines never do. So each computation runs in its own thread, in
-turns
-with the machine. A session that is closed or garbage-collected ends its thread.
+turns with the machine. A session that is closed or garbage-collected ends its thread.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 For each sharing, each pair of members takes the next stream of its key: the lower number adds it, the higher
 subtracts it, or both XOR it. A member's share is uniform to any coalition that excludes one other member.
-With
-CrypTen's own shares, between neighbours of a ring, the two neighbours could remove it.
+With CrypTen's own shares, between neighbours of a ring, the two neighbours could remove it.
 
 Source: Araki et al. 2016, section 3.2 ("pseudo-random secret sharing"), with all pairs instead of neighbours.
 """
@@ -21,8 +20,7 @@ class ZeroShares:
     """Successive shares of zero of one member in one attempt.
 
     All members must take sharings of one kind and length in one order. Another order gives noise, never a
-    reused
-    stream.
+    reused stream.
     """
 
     def __init__(self, me: int, keys: Mapping[int, bytes]) -> None:

@@ -246,8 +246,7 @@ def shares_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.Ins
     """Return, per member, the share of its seed (survivor) or of its mask key (dropout), never both.
 
     For each survivor also the share of the secret of superfluous noise. The caller has checked the survivor
-    set, the
-    certificate and the ledger, and calls this once per update.
+    set, the certificate and the ledger, and calls this once per update.
 
     Raises:
         UsageError: fewer than ``min_survivors`` of the sharing members survive.

@@ -2,8 +2,7 @@
 
 The words p_1 + B, ..., p_n + B and T - (p_1^2 + ... + p_n^2) are converted together from additive to XOR
 shares. A projection is in [-2^b, 2^b) exactly if no bit of p + 2^b from b + 1 upwards is set. The sum is
-small
-exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
+small exactly if the sign bit of the difference is not set. All these bits, inverted, enter one tree of ANDs.
 Besides the bit, only masked words are opened: differences between factors and dealt tuples.
 """
 
@@ -88,8 +87,7 @@ def check_session(world: World, projections: U64, test: privacy.NormTest, tuples
     """Return one evaluator's check, which is True if the owner's update passes.
 
     ``projections``, u64 ``(n,)``, are of this evaluator's share. ``world`` has the evaluators, with pairwise
-    zero
-    shares of this check.
+    zero shares of this check.
 
     Raises:
         UsageError: the number of projections differs from the test's.

@@ -1,8 +1,7 @@
 """Dealer's part of a validated sum, and its reading by members (ADR 0024, step 3).
 
 The dealer deals the tuples of every check, and seals each member its part under a fresh key. It answers once
-per
-attempt, and sees no message between members, no share and no verdict.
+per attempt, and sees no message between members, no share and no verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,8 +68,7 @@ def deal_attempt(
     """Deal for all checks of one attempt.
 
     ``box_keys`` are by index into ``members``. A member that saw adverts of another digest than ``key_list``
-    cannot
-    open its box.
+    cannot open its box.
 
     Raises:
         BadKeyError: a box key of low order.

@@ -56,8 +56,7 @@ def requests_of(evaluators: int, projections: int) -> tuple[Request, ...]:
     """Return the requests of a member's check in order (:mod:`securefl.protocol.secure_sum.validated.check`).
 
     They are: squares of the projections; for each of ceil(log2 k) levels of word additions, 1 + 6 ANDs (a
-    carry tree
-    over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
+    carry tree over 64 bits); ANDs over the words by halves; ANDs over the bits of the last word.
 
     Raises:
         UsageError: fewer than two evaluators.
@@ -113,8 +112,7 @@ class Tuples:
     """Tuples of one evaluator for one check, as an immutable value.
 
     Two different openings with them would disclose the hidden values: a check begins once, in the step that
-    ends the
-    phase.
+    ends the phase.
     """
 
     def __init__(

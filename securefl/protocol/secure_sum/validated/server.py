@@ -5,8 +5,8 @@
     CollectingKeys -> AwaitingHeld -> AwaitingNonces -> AwaitingVerdicts -> CheckedShares
 
 ``on_*`` raise ``PeerError`` for a message that is not due, or not from a listed member. A member missing
-before all
-receipts are in causes another attempt; later, the sum is lost, since an update has only one sketch.
+before all receipts are in causes another attempt; later, the sum is lost, since an update has only one
+sketch.
 """
 
 from collections.abc import Collection, Mapping

@@ -87,8 +87,7 @@ def release_share(held: Mapping[int, U64], accepted: Collection[int], zero: U64)
     """Return the sum of ``held`` shares of accepted updates (u64 ``(d,)``, by owner), plus ``zero``.
 
     ``zero``, u64 ``(d,)``, is this member's share of zero over the complete graph of *all* members: without
-    it,
-    one member and the server would open an update (ADR 0024).
+    it, one member and the server would open an update (ADR 0024).
     """
     total = zero.copy()
     for owner in sorted(held):

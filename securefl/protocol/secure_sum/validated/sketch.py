@@ -32,8 +32,7 @@ def sketch_seed(nonces: Mapping[PartyId, bytes], instance: Instance, receipts: b
     """Return the seed (32 bytes) of the matrix of one secure sum.
 
     ``nonces``, 32 bytes each, are of *all* members: an optional one would let its member choose between two
-    seeds.
-    ``receipts`` is the digest of all receipts. Other shares so give another seed.
+    seeds. ``receipts`` is the digest of all receipts, so that other shares give another seed.
 
     Raises:
         UsageError: no nonces, or one of another length.
@@ -50,8 +49,7 @@ def project(seed: bytes, vectors: U64, projections: int) -> U64:
     """Return the projections of each row, modulo 2^64: u64 ``(rows, d)`` -> u64 ``(rows, projections)``.
 
     Float64 sums are exact: 2048 products of 16-bit limbs with signs stay below 2^27. Later additions wrap as
-    intended.
-    ``projections`` is a multiple of 8, at most 256.
+    intended. ``projections`` is a multiple of 8, at most 256.
 
     Raises:
         UsageError: another dtype, shape, seed length or number of projections.

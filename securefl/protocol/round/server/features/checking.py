@@ -61,8 +61,7 @@ def sums_out_of_range(plan: RunPlan, round_: int, sums: Sequence[ClusterSum]) ->
     """Return the sums with a coordinate beyond their survivors' encodings, in verified rounds.
 
     A member masked something else, possibly once its colluders saw the other sums. The rule sees no such sum,
-    so it
-    costs the others no round.
+    so it costs the others no round.
     """
     if not plan.scenario.secure_sum.verified:
         return ()

@@ -2,11 +2,10 @@
 
 The subject is a fixed cluster, a party if a sum is one upload, or a party in changing clusters
 (:func:`securefl.methods.feasibility.dp_checks.evidence_of`). The last is a bet on how often its sums fail,
-fair
-because the draw is random. So it includes every party that the first draw of a round puts into a cluster; an
-unopened sum has not failed. A void draw is a lost bet of all parties present, and later draws of the round
-have
-none. Otherwise Byzantine parties could withhold nonces, or block sums, whenever only they would be blamed.
+fair because the draw is random. So it includes every party that the first draw of a round puts into a
+cluster; an unopened sum has not failed. A void draw is a lost bet of all parties present, and later draws of
+the round have none. Otherwise Byzantine parties could withhold nonces, or block sums, whenever only they
+would be blamed.
 """
 
 import math

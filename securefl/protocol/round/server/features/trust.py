@@ -1,8 +1,7 @@
 """Trust in the parties: scores earned by the inner-product rule, round by round.
 
 Each survivor is credited with its cluster's score. Over changing clusters, parties that lower scores fall
-behind
-(group testing). Trust discloses facts about single parties.
+behind (group testing). Trust discloses facts about single parties.
 """
 
 import math
@@ -38,8 +37,7 @@ def credit_scores(trust: Trust, clusters: Clusters, earned: F64) -> Trust:
     """Credit each cluster's score in ``earned``, f64 ``(c,)``, to its survivors.
 
     Undivided: a mean's score is the mean of its members' scores, so the best guess for each. For clusters of
-    1 this
-    is line 13 of Algorithm 3.
+    1 this is line 13 of Algorithm 3.
     """
     scores = dict(trust.scores)
     for survivors, score in zip(clusters, earned.tolist(), strict=True):
@@ -52,17 +50,15 @@ def fade_scores(trust: Trust, rule: robust.InnerProduct) -> Trust:
     """Return earlier trust, faded by one more round of scores: S <- lambda S, lambda = 2^(-1/h).
 
     With h = ``half_life``, S after t rounds is the sum of lambda^(t-i) s_i over i = 1 to t. Without h, or
-    with h
-    infinite, it is the plain sum of Algorithm 3. Call it once per round with scores; absent parties fade too.
+    with h infinite, it is the plain sum of Algorithm 3. Call it once per round with scores; absent parties
+    fade too.
 
     For independent scores with mean m and standard deviation s, S tends to mean m / (1 - lambda) and
-    deviation
-    s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
+    deviation s / sqrt(1 - lambda^2). Their ratio stops growing at that of a plain sum over
     :func:`~securefl.methods.robust.tolerance.rounds_remembered` rounds (ADR 0029).
 
     Source: Roberts 1959, "Control chart tests based on geometric moving averages"; for reputations, Josang
-    and
-    Ismail 2002, "The beta reputation system".
+    and Ismail 2002, "The beta reputation system".
     """
     if rule.half_life is None:
         return trust

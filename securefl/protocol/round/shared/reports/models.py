@@ -138,8 +138,7 @@ class RoundDone(AnyReport):
         """Return one line on the round, which took ``spent`` seconds.
 
         ``by`` names the filters of opened sums, besides the checks. ``heard`` counts parties in opened sums;
-        None counts
-        all survivors: too many if a sum is lost or groups are hidden.
+        None counts all survivors: too many if a sum is lost or groups are hidden.
         """
         survivors = len(self.survivors) if heard is None else heard
         planned = len(self.opened) + len(self.lost)
