@@ -212,7 +212,7 @@ def on_receipt(phase: InputsT, sender: PartyId, message: messages.Receipt, signe
 
 
 def _with_stated_digest(phase: CollectingInputs, sender: PartyId, stated: bytes) -> Mapping[int, bytes]:
-    """Add the sender's digest of its input, on which receipt and vector must agree.
+    """Return the digests with the sender's, on which receipt and vector must agree.
 
     A mismatch could prevent verification of the sum.
     """

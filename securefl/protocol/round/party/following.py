@@ -84,7 +84,7 @@ def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.Par
 
 
 def _repeat_attestations(past: phases.PartyHistory) -> reports.Effects:
-    """An earlier server may not have stored the attestations."""
+    """Repeat the attestations, which an earlier server may not have stored."""
     verifying = past.verifying
     if verifying is None or not verifying.attested:
         return ()

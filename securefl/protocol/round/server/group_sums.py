@@ -48,7 +48,7 @@ def group_stack(
 def _stack_by_count(
     plan: RunPlan, sums: Sequence[stacking.ClusterSum], totals: Mapping[ClusterKey, int], reference: F64
 ) -> ClusterMeans:
-    """Divide by counts, as the members of slots are unknown."""
+    """Return the means of slots by counts, as members are unknown."""
     counts = [totals[opened.key] for opened in sums]
     means = [
         plan.fixed_point.decode(encoding.from_ring(opened.ring), float(count))

@@ -158,7 +158,7 @@ def _repeat_of(
 
 
 def _is_announcement(signed: charges.SignedClaim) -> bool:
-    """In a proof the round is the claim's."""
+    """Return True if signed in an announcement, not in a proof."""
     return signed.claim.round < signed.place[0]
 
 

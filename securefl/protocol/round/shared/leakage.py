@@ -178,7 +178,6 @@ def trial_sentences(scenario: Scenario) -> Iterator[header.Sentence]:
 
 
 def _on_colluders(scenario: Scenario, tried: tuple[leakage.Admission, ...]) -> Iterator[header.Sentence]:
-    """The colluders are the first parties, since clusters are random."""
     colluders = scenario.secure_sum.colluders
     if not colluders:
         return

@@ -51,5 +51,5 @@ def attack_entropy(own: Entropy, round_: int, work: int = 0) -> Entropy:
 
 
 def _of_work(entropy: Entropy, work: int) -> Entropy:
-    """Work 0 has the labels of a round with one work."""
+    """Return the entropy of a work; work 0 has no label."""
     return entropy.child("work", work) if work else entropy

@@ -208,7 +208,7 @@ class Communicator:
         ]
 
     def _combine(self, tensors: list[Any], op: Any) -> Any:
-        """SUM and XOR are the only reductions of shares."""
+        """Return the sum or XOR, the only reductions of shares."""
         kinds = self._torch.distributed.ReduceOp
         total = tensors[0]
         for tensor in tensors[1:]:

@@ -23,7 +23,7 @@ __all__ = ["Awaiting", "Done", "Failed", "Progress", "Session", "reap"]
 ResultT = TypeVar("ResultT")
 
 _TURN: Final = threading.Lock()
-"""CrypTen's globals belong to the process: only one computation runs."""
+"""One computation runs: CrypTen's globals belong to the process."""
 _ABANDONED: Final[list[_Computation[Any]]] = []
 """Collected without being closed."""
 

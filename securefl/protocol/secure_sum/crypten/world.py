@@ -127,7 +127,7 @@ class Without:
 
 @lru_cache(maxsize=1)
 def _configuration(library: Library) -> Any:
-    """Read-only, since all computations share it; ``cfg.temp_override`` replaces it temporarily."""
+    """Return the configuration, read-only for all computations but for ``cfg.temp_override``."""
     config = copy.deepcopy(library.crypten.cfg.config)
     config.mpc.provider = _PROVIDER
     importlib.import_module("omegaconf").OmegaConf.set_readonly(config, value=True)

@@ -86,8 +86,8 @@ def words_of(
 def release_share(held: Mapping[int, U64], accepted: Collection[int], zero: U64) -> U64:
     """Return the sum of ``held`` shares of accepted updates (u64 ``(d,)``, by owner), plus ``zero``.
 
-    ``zero``, u64 ``(d,)``, is this member's share of zero over the complete graph of *all* members: without
-    it, one member and the server would open an update (ADR 0024).
+    ``zero``, u64 ``(d,)``, is the own share of zero over the complete graph of *all* members. Without it, one
+    member and the server would open an update (ADR 0024).
     """
     total = zero.copy()
     for owner in sorted(held):
