@@ -49,7 +49,7 @@ class Outbox:
         self._numbers = itertools.count()
 
     def lead(self, session: bytes) -> None:
-        """Number later frames from 0 within this session; a server's first one does not lead."""
+        """Count later frames from 0 within this session; a server's first one does not lead."""
         self._session, self._numbers = session, itertools.count()
 
     def frames(self, to: PartyId, place: kernel.Place, message: messages.AnyMessage) -> Iterator[bytes]:
