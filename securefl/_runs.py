@@ -260,12 +260,12 @@ def statistics(
             maker=None if isinstance(site, str) else site,
         )
         summary = launch.run_simulation(wanted, options, launch.NoProgress())
-    told = [record for record in summary.rounds if record.metrics]
-    if not told:
+    evaluated = [record for record in summary.rounds if record.metrics]
+    if not evaluated:
         raise ConfigError("statistics", f"nothing was pooled, no sum was opened: {summary.outcome.reason}")
     for line in report.outside_lines(summary.columns):
         warnings.warn(line, stacklevel=2)
-    return Statistics.of(summary.scenario.evaluation, told[-1].metrics)
+    return Statistics.of(summary.scenario.evaluation, evaluated[-1].metrics)
 
 
 @named_in_python()

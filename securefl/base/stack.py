@@ -116,6 +116,6 @@ class AggregationResult:
     """bool ``(c,)``, True for each cluster that the rule used; each rule's docstring defines "used"."""
 
 
-def everyone(stack: ClusterMeans) -> Kept:
+def all_kept(stack: ClusterMeans) -> Kept:
     """Return the ``kept`` of a rule that uses all clusters."""
     return np.ones(stack.clusters, dtype=np.bool_)

@@ -19,9 +19,9 @@ from securefl.methods import privacy
 from securefl.runtime import report
 from securefl.runtime.account import (
     AccountFile,
+    AccountHead,
     Forgiven,
     RunAccount,
-    Tip,
     account_beside,
     begin_account,
     by_run,
@@ -65,11 +65,11 @@ def account(
     if begin:
         check_state_folder()
         begin_account(path, identity.public)
-        Tip.of(key_digest(identity.public)).forget()
+        AccountHead.of(key_digest(identity.public)).forget()
         console.say(f"{path}  begun for {identity.name}: keep it with the key, and back it up with care")
         return
-    tip = Tip.of(key_digest(identity.public))
-    with AccountFile(path, identity.public, tip, adopt=adopt) as opened:
+    head = AccountHead.of(key_digest(identity.public))
+    with AccountFile(path, identity.public, head, adopt=adopt) as opened:
         if forgive:
             opened.append(Forgiven())
         runs = [one for one in by_run(opened.entries) if one.updates or one.choices]

@@ -82,9 +82,9 @@ def audit(
             # These train with torch, which nothing else here needs.
             from securefl.lab.privacy_attacks import attack_chapters  # noqa: PLC0415 - imports torch
 
-            told = Terminal(stderr=True, highlight=False)
+            terminal = Terminal(stderr=True, highlight=False)
             more = attack_chapters(
-                recorded, truth, wanted, data_dir, lambda line: told.print(printable(line))
+                recorded, truth, wanted, data_dir, lambda line: terminal.print(printable(line))
             )
             report = replace(report, chapters=(*report.chapters, *more))
         _write(folder, report)

@@ -56,8 +56,8 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
         target, experiments.encode(experiments.merge_checks(experiments.read_check(asked.folder), now))
     )
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
-    said = f", {skipped} not checked" if skipped else ""
-    say(f"{stale} of {report.count_of(len(done), 'result')} stale{said}; wrote {target}")
+    suffix = f", {skipped} not checked" if skipped else ""
+    say(f"{stale} of {report.count_of(len(done), 'result')} stale{suffix}; wrote {target}")
     return stale == 0
 
 

@@ -88,8 +88,8 @@ def label_counts(scenario: Scenario, data_dir: Path | None, seed: int) -> dict[s
         return np.bincount(source.y_train[rows].ravel(), minlength=source.classes)
 
     own = {name: counts(rows) for name, rows in whole.parties.items()}
-    everybody = np.sum(list(own.values()), axis=0)
-    overall = everybody / everybody.sum()
+    all_labels = np.sum(list(own.values()), axis=0)
+    overall = all_labels / all_labels.sum()
     return {
         "scenario": scenario.name,
         "title": dataset.title or dataset.name,
@@ -115,13 +115,13 @@ def _picture(record: dict[str, Any]) -> plots.Histograms:
         notes.append(f"The first {MOST_PANELS} of {len(record['parties'])} parties.")
     if record["server"] is not None:
         named[SERVER_SET] = record["server"]
-    everybody = [sum(column) for column in zip(*record["parties"].values(), strict=True)]
+    all_labels = [sum(column) for column in zip(*record["parties"].values(), strict=True)]
     return plots.Histograms(
         title=f"{record['title']}: labels by party, {_partition(record)}, seed {record['seed']}",
         notes=tuple(notes),
         names=tuple(named),
         shares=tuple(_shares(counts) for counts in named.values()),
-        overall=_shares(everybody),
+        overall=_shares(all_labels),
     )
 
 

@@ -194,7 +194,7 @@ def tell_record(record: Record, rulings: Rulings, indent: str = "  ") -> None:
         report.Terminal().print(table)
     paper = "; in brackets the paper's" if any(cell.published is not None for cell in record.cells) else ""
     agreed = f"; {record.agreement()}" if record.dataset else ""
-    said = (
+    rows = (
         f"{record.measure}; {record.spreads}{paper}{agreed}",
         *privacy_of(record),
         *record.refusals,
@@ -202,7 +202,7 @@ def tell_record(record: Record, rulings: Rulings, indent: str = "  ") -> None:
         *record.losses,
         *ruling_lines(rulings),
     )
-    for line in said:
+    for line in rows:
         say(f"{indent}{line}")
 
 
@@ -264,8 +264,8 @@ def print_list(known: Sequence[Shown]) -> None:
             of_it = groups.setdefault("" if figures else one.exhibit.sheet.title, [])
             for record in one.records:
                 where = ", ".join(filter(None, (record.dataset, record.scale)))
-                told = one.verdict(record)
-                of_it.append((name, " ".join(item.title.split()), where, told, time_of(record)))
+                verdict = one.verdict(record)
+                of_it.append((name, " ".join(item.title.split()), where, verdict, time_of(record)))
             if not one.records:
                 of_it.append((name, " ".join(item.title.split()), "", "not run", ""))
     rows = [row for some in groups.values() for row in some]

@@ -49,7 +49,7 @@ class PartyOptions(member_options.MemberOptions):
 def party(given: PartyOptions) -> None:
     """Run one party, with its own key and its own data."""
     with launch.ended_by_signals():
-        book = given.account or account.account_beside(given.key)
+        account_file = given.account or account.account_beside(given.key)
         name = member_options.party_id(given.name)
-        settings = replace(given, account=book).settings(name, keep_heard=True)
+        settings = replace(given, account=account_file).settings(name, keep_heard=True)
         run_end.finish(process.party(settings, run_end.plain_news(name)))

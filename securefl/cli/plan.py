@@ -137,8 +137,8 @@ def plan(given: PlanOptions, *, as_json: options.JsonOption = False) -> None:
             )
         if demand.epsilon is not None:
             need_dp_accounting()
-        with _progress(quiet=as_json) as told:
-            found = planning.plan(demand, data, told)
+        with _progress(quiet=as_json) as show_progress:
+            found = planning.plan(demand, data, show_progress)
         chosen = _row(found, given.choose)
         text = scenario_text(found, chosen, data)
         picture = _picture(found, chosen)

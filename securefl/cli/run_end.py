@@ -22,7 +22,7 @@ class ShownRun:
     ) -> None:
         self._console = report.Terminal(highlight=False, file=stdout)
         self.progress = report.progress_for(
-            self._console, as_json=as_json, by=report.sieve(scenario.groups), name=name, explain=explain
+            self._console, as_json=as_json, by=report.filter_name(scenario.groups), name=name, explain=explain
         )
 
     def end(self, summary: report.Summary) -> None:

@@ -70,9 +70,9 @@ def trial_lines(scenario: Scenario, trial: SiteTrial) -> Iterator[str]:
     yield f"trained on {found.samples:,} samples in {trial.seconds:.2f} s{_metrics(found.metrics)}"
     if found.received is not None:
         yield f"evaluation of the received model{_metrics(found.received)}"
-    words = None if found.said is None else metric_words(scenario, 64)
-    if words is not None and found.said is not None:
-        yield f"metrics in the masked sum{_metrics(numbers_of(words, found.said))}"
+    words = None if found.metric_values is None else metric_words(scenario, 64)
+    if words is not None and found.metric_values is not None:
+        yield f"metrics in the masked sum{_metrics(numbers_of(words, found.metric_values))}"
     yield from found.notes
     yield from _update_lines(scenario, found.update)
     yield from _site_lines(trial.site, found.samples)
@@ -100,7 +100,7 @@ def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: 
     """
     folder = scenario.parent if scenario.exists() else Path()
     path = folder / f"{scenario.stem}.{party}.check.json"
-    told = {
+    report = {
         "site": site,
         "party": party,
         "samples": trial.fit.samples,
@@ -110,7 +110,7 @@ def write_trial(scenario: Path, site: str, party: str, trial: SiteTrial, lines: 
         "findings": lines,
     }
     try:
-        files.write_whole(path, (json.dumps(told, indent=1) + "\n").encode(), private=True)
+        files.write_whole(path, (json.dumps(report, indent=1) + "\n").encode(), private=True)
     except OSError as error:
         return f"{path} cannot be written: {error.strerror}"
     return str(path)
@@ -294,13 +294,13 @@ def check(
     console.say(f"{name}: {made.samples:,} samples, training one round")
     if loaded.statistics != SiteStatistics():
         _check_columns(made, statistics_round(loaded).evaluation)
-    told = RoundContext(0, loaded.stop.rounds, secrets.randbits(63))
+    context = RoundContext(0, loaded.stop.rounds, secrets.randbits(63))
 
     def train_site(one: Any) -> SiteFit:
         trainer = SiteTrainer(
             one, layout, loaded.stop.rounds, SiteLog(None), loaded.evaluation, loaded.training
         )
-        return trainer.fit(to_vector(module), told, entropy.OsEntropy())
+        return trainer.fit(to_vector(module), context, entropy.OsEntropy())
 
     began = time.monotonic()
     try:

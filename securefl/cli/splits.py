@@ -28,9 +28,9 @@ def split_of(
     if shows == "labels":
         distances = list(counts["distance"].values())
         parties: list[list[int]] = list(counts["parties"].values())
-        everybody = [sum(column) for column in zip(*parties, strict=True)]
+        all_labels = [sum(column) for column in zip(*parties, strict=True)]
         measured = math.fsum(distances) / len(distances)
-        shares = tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, everybody))
+        shares = tuple(tuple(round(n / sum(row), 6) for n in row) for row in (*parties, all_labels))
     record = experiments.SeedRecord(
         seed=job.seed,
         accuracies=(round(measured, 6),),

@@ -174,9 +174,9 @@ def own_name(made: object) -> str:
     """
     module, name = getattr(made, "__module__", ""), getattr(made, "__qualname__", "")
     if module in {"", "__main__"} or getattr(sys.modules.get(module), name, None) is not made:
-        said = name or type(made).__name__
+        given_name = name or type(made).__name__
         remedy = 'put it into a module and name it, as in "mysite:Site"'
-        raise ConfigError("site", f"{said} cannot be imported by other processes", remedy)
+        raise ConfigError("site", f"{given_name} cannot be imported by other processes", remedy)
     return f"{module}:{name}"
 
 

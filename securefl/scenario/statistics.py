@@ -23,17 +23,17 @@ def statistics_round(scenario: Scenario) -> Scenario:
     Raises:
         ConfigError: no columns, or no budget for a federation with noise; it names the field.
     """
-    told = scenario.statistics
+    wanted = scenario.statistics
     metrics = [
-        Metric(name=one.name, kind="column", lower=one.lower, upper=one.upper, bins=told.bins)
-        for one in told.features
+        Metric(name=one.name, kind="column", lower=one.lower, upper=one.upper, bins=wanted.bins)
+        for one in wanted.features
     ]
-    if told.labels is not None:
-        metrics.append(Metric(name=told.labels.name, kind="classes", classes=told.labels.classes))
+    if wanted.labels is not None:
+        metrics.append(Metric(name=wanted.labels.name, kind="classes", classes=wanted.labels.classes))
     if not metrics:
         remedy = 'declare features = [{ name = "age", lower = 0, upper = 120 }], as in docs/statistics.md'
         raise ConfigError("statistics.features", "is missing", remedy)
-    privacy, noise = scenario.privacy, told.epsilon is not None or told.multiplier is not None
+    privacy, noise = scenario.privacy, wanted.epsilon is not None or wanted.multiplier is not None
     if privacy.unit == "none" and noise:
         raise ConfigError(
             "statistics.epsilon",
@@ -41,20 +41,20 @@ def statistics_round(scenario: Scenario) -> Scenario:
             'set privacy.unit = "party", or leave it out',
         )
     if privacy.unit != "none":
-        if (told.epsilon is None) == (told.multiplier is None):
+        if (wanted.epsilon is None) == (wanted.multiplier is None):
             field, reason = "statistics.epsilon", "is missing: statistics need a privacy budget of their own"
             raise ConfigError(field, reason, "set epsilon or multiplier")
-        if told.samples is None:
+        if wanted.samples is None:
             reason = "is missing: the noise must hide the largest site"
             raise ConfigError("statistics.samples", reason, "set the most samples of one site that count")
-        multiplier = None if told.multiplier is None else told.multiplier * SHARE
-        privacy = replace(privacy, epsilon=told.epsilon, multiplier=multiplier, budget=None, releases=None)
+        multiplier = None if wanted.multiplier is None else wanted.multiplier * SHARE
+        privacy = replace(privacy, epsilon=wanted.epsilon, multiplier=multiplier, budget=None, releases=None)
     evaluation = SiteEvaluation(
         metrics=tuple(metrics),
-        samples=told.samples or MOST_SAMPLES,
+        samples=wanted.samples or MOST_SAMPLES,
         noise=1 / SHARE,
         repeats=scenario.evaluation.repeats,
-        report=told.report,
+        report=wanted.report,
     )
     return replace(
         scenario,

@@ -23,8 +23,8 @@ from securefl.protocol.round.shared.metric_atoms import metric_atoms
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import ClaimConfirmed, ClustersDrawn, RoundDone, SatOut, SumOpened
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.head import Tip
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.head import AccountHead
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.training.data.shards import Shard
 from tests.simulation import world as worlds
 from tests.simulation.rosters import seeded_identities
@@ -50,7 +50,7 @@ def says(name: PartyId) -> Seams:
             counted[:2] = samples_of(name)
         return counted
 
-    return Seams(said=said)
+    return Seams(metrics=said)
 
 
 class Run(World):
@@ -94,12 +94,12 @@ class Run(World):
         )
         self.observers.append(self._enter)
 
-    def _book(self, plan: RunPlan, name: PartyId, accounts: Path) -> RunBook:
+    def _book(self, plan: RunPlan, name: PartyId, accounts: Path) -> OpenAccount:
         path, owner = accounts / f"{name}.account", plan.roster.parties[name]
         if not path.exists():
             begin_account(path, owner)
-        file = self._stack.enter_context(AccountFile(path, owner, Tip(path.with_suffix(".tip"))))
-        return RunBook(file, plan, OwnData.of(SHARD))
+        file = self._stack.enter_context(AccountFile(path, owner, AccountHead(path.with_suffix(".tip"))))
+        return OpenAccount(file, plan, OwnData.of(SHARD))
 
     def _enter(self, node: Any, _was: object, _event: object, _is: object, effects: Any) -> None:
         for effect in effects:

@@ -94,7 +94,7 @@ class InTurn(Repeater):
             self.drawn.setdefault(after.round, assignment.clusters)
         if node.name in self.setting.liars and hasattr(after, "past"):
             denied = tuple(dict.fromkeys((*after.past.unreleased, *((self.plan.run, r) for r in self.drawn))))
-            past = replace(after.past, unreleased=denied, unresolved=())
+            past = replace(after.past, rounds_without_release=denied, unresolved=())
             node.phase = replace(after, past=past)
 
     def _show(self, _event: Event[AnyMessage], effects: tuple[RunEffect, ...]) -> tuple[RunEffect, ...]:
@@ -121,7 +121,7 @@ class InTurn(Repeater):
         honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
             return replace(after, params=self.start), outcome
 
         judge = release._reason_from_repeats

@@ -408,18 +408,18 @@ class PortSum:
         while not isinstance(phase, collecting.CollectingInputs | collecting.Lost):
             closed = server.close(phase, 1)
             phase = closed.phase
-            for name, message in closed.said:
+            for name, message in closed.outgoing:
                 assert isinstance(message, SumToMember)
                 step = members.receive(phases[name], message, roster(), root.child(name))
                 phases[name] = step.phase
-                say(name, *step.said)
+                say(name, *step.outgoing)
         if isinstance(phase, collecting.Lost):
             return Outcome(None, ())
         for name in sorted(phase.names(phase.sharers)):
             sent = members.submit(phases[name], inputs[name], root.child(name), 0)
             assert sent is not None
             phases[name] = sent.phase
-            say(name, *sent.said)
+            say(name, *sent.outgoing)
         assert isinstance(phase, collecting.CollectingInputs)
         return self._opened(case, phase, phases, store)
 

@@ -149,7 +149,7 @@ class TestTheOwner:
         cluster.share(given | {NAMES[2]: update(0.5, 2)})
         assert isinstance(early, Gathering)
         second = validated_member.share_update(early, given[NAMES[2]], cluster.of(NAMES[2]))
-        (box, *_) = [message for message in second.said if isinstance(message, PeerBox)]
+        (box, *_) = [message for message in second.outgoing if isinstance(message, PeerBox)]
         with pytest.raises(PeerError, match="sends PeerBox at the wrong time"):
             cluster.deliver(NAMES[3], PeerBox(peer=2, number=box.number, box=box.box))
         for _ in range(3):
@@ -168,7 +168,7 @@ class TestTheOwner:
         with pytest.raises(UsageError, match="already shared"):
             validated_member.share_update(shared, update(1, 0), cluster.of(NAMES[0]))
         again = validated_member.share_update(phase, update(1, 9), cluster.of(NAMES[0]))
-        (box, *_) = [message for message in again.said if isinstance(message, PeerBox)]
+        (box, *_) = [message for message in again.outgoing if isinstance(message, PeerBox)]
         with pytest.raises(PeerError, match="p00: shares its update twice"):
             cluster.deliver(NAMES[box.peer], PeerBox(peer=0, number=box.number, box=box.box))
 

@@ -258,7 +258,7 @@ class ValidatedCluster:
         self.phases[name] = step.phase
         if step.accused is not None:
             self.accused.append((name, step.accused))
-        self._queue += [(name, message) for message in step.said]
+        self._queue += [(name, message) for message in step.outgoing]
 
     def signed(self, sender: PartyId, message: AnyMessage) -> bytes:
         """A message as its sender signs it for the server; empty when it takes several frames."""

@@ -23,7 +23,7 @@ class Dying(DealerMachine):
 
     def step(self, phase: DealerPhase, event: Event[AnyMessage]) -> tuple[DealerPhase, Effects]:
         after, effects = super().step(phase, event)
-        if isinstance(after, Dealing) and any(place.round for place in after.dealt):
+        if isinstance(after, Dealing) and any(place.round for place in after.served_attempts):
             os.kill(os.getpid(), signal.SIGKILL)
         return after, effects
 

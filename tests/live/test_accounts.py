@@ -6,7 +6,7 @@ from pathlib import Path
 
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.head import Tip
+from securefl.runtime.account.head import AccountHead
 from securefl.runtime.account.summary import by_run, key_digest
 from tests.live.deployed import Site, site, until_said
 from tests.live.federated import LIMIT
@@ -30,7 +30,9 @@ def test_an_account_holds_what_each_run_was_given(tmp_path: Path) -> None:
             assert (code, complaint) == (0, ""), said
             assert all("sits out" not in words for _, words, _ in parties)
     identity = read_identity(tmp_path / "p00.key")
-    with AccountFile(tmp_path / "p00.account", identity.public, Tip.of(key_digest(identity.public))) as file:
+    with AccountFile(
+        tmp_path / "p00.account", identity.public, AccountHead.of(key_digest(identity.public))
+    ) as file:
         first, second = by_run(file.entries)
     assert [(one.run.run, one.rounds, one.updates) for one in (first, second)] == [
         ("spring", (0, 1), 2),

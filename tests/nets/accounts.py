@@ -18,8 +18,8 @@ from securefl.protocol.kernel.effects import Enter
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.runtime.account.entries import Run, Sums, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.head import MACHINE_VARIABLE, Tip
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.head import MACHINE_VARIABLE, AccountHead
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.scenario.scenario import Scenario
 from securefl.training.data.shards import Shard
 from tests.nets.features import FEATURES, OPEN, P, parity, samples
@@ -39,7 +39,7 @@ class Booked(Traced):
         self.owner = self.plan.roster.parties[P[1]]
         self.file = folder / "p01.account"
         begin_account(self.file, self.owner)
-        self._book = RunBook(AccountFile(self.file, self.owner, None), self.plan, OwnData.of(SHARD))
+        self._book = OpenAccount(AccountFile(self.file, self.owner, None), self.plan, OwnData.of(SHARD))
 
     def _perform(self, node: Node, effects: tuple[RunEffect, ...]) -> None:
         for effect in effects:
@@ -74,7 +74,7 @@ def refusals() -> Lines:
     for name, tamper in TAMPERED.items():
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {MACHINE_VARIABLE: "here"}):
             try:
-                tamper(Path(folder) / "p00.account", Tip(Path(folder) / "state" / "p00.tip"))
+                tamper(Path(folder) / "p00.account", AccountHead(Path(folder) / "state" / "p00.tip"))
             except SecureflError as error:
                 refusal = str(error).replace(folder, "").replace(" ", "_")
                 lines.append(f"p00 Refused {name.replace(' ', '_')} line={refusal}")
@@ -83,91 +83,91 @@ def refusals() -> Lines:
     return lines
 
 
-def _used(path: Path, tip: Tip) -> None:
+def _used(path: Path, tip: AccountHead) -> None:
     begin_account(path, _OWNER)
     with AccountFile(path, _OWNER, tip) as file:
         for entry in (JOINED, Update(round=0, count=1), Sums(round=0, sums={"ee": ((0, 1),)})):
             file.append(entry)
 
 
-def _open(path: Path, tip: Tip, *, adopt: bool = False) -> None:
+def _open(path: Path, tip: AccountHead, *, adopt: bool = False) -> None:
     with AccountFile(path, _OWNER, tip, adopt=adopt):
         pass
 
 
-def _missing(path: Path, tip: Tip) -> None:
+def _missing(path: Path, tip: AccountHead) -> None:
     _open(path, tip)
 
 
-def _begun_twice(path: Path, tip: Tip) -> None:
+def _begun_twice(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     begin_account(path, _OWNER)
 
 
-def _of_another(path: Path, tip: Tip) -> None:
+def _of_another(path: Path, tip: AccountHead) -> None:
     begin_account(path, _OTHER)
     _open(path, tip)
 
 
-def _in_use(path: Path, tip: Tip) -> None:
+def _in_use(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     with AccountFile(path, _OWNER, tip):
         _open(path, tip)
 
 
-def _empty(path: Path, tip: Tip) -> None:
+def _empty(path: Path, tip: AccountHead) -> None:
     path.write_bytes(b"")
     _open(path, tip)
 
 
-def _rewritten(path: Path, tip: Tip, change: Callable[[list[bytes]], list[bytes]]) -> None:
+def _rewritten(path: Path, tip: AccountHead, change: Callable[[list[bytes]], list[bytes]]) -> None:
     _used(path, tip)
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
     _open(path, tip)
 
 
-def _edited(path: Path, tip: Tip) -> None:
+def _edited(path: Path, tip: AccountHead) -> None:
     _rewritten(path, tip, lambda rows: [*rows[:3], rows[3].replace(b'"count":1', b'"count":0'), *rows[4:]])
 
 
-def _no_entry(path: Path, tip: Tip) -> None:
+def _no_entry(path: Path, tip: AccountHead) -> None:
     _rewritten(path, tip, lambda rows: [*rows, b"{}\n"])
 
 
-def _rolled_back(path: Path, tip: Tip) -> None:
+def _rolled_back(path: Path, tip: AccountHead) -> None:
     _rewritten(path, tip, lambda rows: rows[:-1])
 
 
-def _cut_off(path: Path, tip: Tip) -> None:
+def _cut_off(path: Path, tip: AccountHead) -> None:
     _rewritten(path, tip, lambda rows: [*rows, rows[-1][:10]])
 
 
-def _moved(path: Path, tip: Tip) -> None:
+def _moved(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     with patch.dict(os.environ, {MACHINE_VARIABLE: "elsewhere"}):
         _open(path, tip)
 
 
-def _copied(path: Path, tip: Tip) -> None:
+def _copied(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     tip.path.unlink()
     _open(path, tip)
 
 
-def _adopted(path: Path, tip: Tip) -> None:
+def _adopted(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     tip.path.unlink()
     _open(path, tip, adopt=True)
 
 
-def _no_tip(path: Path, tip: Tip) -> None:
+def _no_tip(path: Path, tip: AccountHead) -> None:
     _used(path, tip)
     tip.path.write_text("[]")
     _open(path, tip)
 
 
 _OWNER, _OTHER = _owners()
-TAMPERED: Mapping[str, Callable[[Path, Tip], None]] = {
+TAMPERED: Mapping[str, Callable[[Path, AccountHead], None]] = {
     "missing": _missing,
     "begun twice": _begun_twice,
     "of another key": _of_another,

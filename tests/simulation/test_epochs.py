@@ -72,8 +72,8 @@ def test_who_leads_knows_which_parties_were_further() -> None:
     phase, _ = machine.start(0.0)
     assert isinstance(phase, Joining)
     stated = {P[0]: StatedProgress(4, 2), P[1]: StatedProgress(6, 1), P[2]: StatedProgress(5, -1)}
-    led, effects = take_lead(machine._ctx, replace(phase, stated=stated))
-    assert led.standing.session.ahead == frozenset[PartyId]({P[0]})
+    led, effects = take_lead(machine._ctx, replace(phase, progress_by_party=stated))
+    assert led.standing.session.parties_ahead == frozenset[PartyId]({P[0]})
     assert led.standing.epoch == 7
     (kept,) = [one for one in effects if isinstance(one, Keep)]
     (lead,) = [one for one in effects if isinstance(one, Lead)]

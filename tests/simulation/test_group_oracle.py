@@ -90,7 +90,7 @@ class Oracle(World):
         honest = walk.decide_end
 
         def asking(plan: Any, standing: Any, done: Any) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
             return replace(after, params=crafted(after.round)), outcome
 
         with patch_seen(server_open, "decide_end", asking):

@@ -175,7 +175,7 @@ def test_a_fifth_of_liars_move_the_median_by_their_shares_of_samples(tmp_path: P
     more = ("evaluation.repeats='accept'", "evaluation.samples=1000", "evaluation.report='median'")
     lies = f"behaviours=[{{kind='false-metrics',extreme='{extreme}',parties={list(LIARS)}}}]"
     w, spoiled = np.zeros(2, np.float32), []
-    for record in simulated(tmp_path, *many, *more, lies).rounds:
+    for record in simulated(tmp_path, *many, *more, lies, seeded=True).rounds:
         clusters = [tuple(one.counted) for one in record.sums]
         assert len(clusters) == 20
         found = {one.name: one for one in record.metrics}

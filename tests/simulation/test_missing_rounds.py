@@ -56,7 +56,7 @@ class Endless(World):
         honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
-            return honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            return honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
 
         with patch_seen(opening, "decide_end", again):
             return super().run()

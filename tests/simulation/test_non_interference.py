@@ -188,7 +188,7 @@ class Seen(World):
         first, honest = self.first, walk.decide_end
 
         def chosen(plan: Any, standing: Any, done: Any) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
             return replace(after, params=first), outcome
 
         with patch_seen(server_open, "decide_end", chosen), np.errstate(all="ignore"):

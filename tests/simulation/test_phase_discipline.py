@@ -374,7 +374,7 @@ def unchanged(before: Any, after: Any) -> bool:
     if after is before:
         return True
     fields = {field.name for field in dataclasses.fields(before)} - {"standing"}
-    one, other = (replace(phase.standing.session, gone={}) for phase in (before, after))
+    one, other = (replace(phase.standing.session, disconnected={}) for phase in (before, after))
     kept = {field.name for field in dataclasses.fields(before.standing)} - {"session", "late"}
     return (
         one == other

@@ -32,8 +32,8 @@ from securefl.protocol.round.server import opening as server_open
 from securefl.protocol.round.shared.plan import RunPlan
 from securefl.protocol.round.shared.reports import RoundDone, SatOut, SumOpened
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.head import Tip
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.head import AccountHead
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.training.data.shards import Shard
 from securefl.training.models.catalogue import build_model
 from securefl.training.models.device import limit_threads
@@ -79,7 +79,7 @@ class Repeater(World):
         data = shards()
         trainers = {name: LocalTrainer(MODULE, own, config.training, CPU) for name, own in data.items()}
         self.updates: dict[tuple[PartyId, int], F64] = {}
-        self.books: dict[PartyId, RunBook] = {}
+        self.books: dict[PartyId, OpenAccount] = {}
         self._files: list[AccountFile] = []
         self._samples = data
         self._accounts = accounts
@@ -100,9 +100,9 @@ class Repeater(World):
         path, owner = self._accounts / f"{name}.account", plan.roster.parties[name]
         if not path.exists():
             begin_account(path, owner)
-        file = AccountFile(path, owner, Tip(path.with_suffix(".tip")))
+        file = AccountFile(path, owner, AccountHead(path.with_suffix(".tip")))
         self._files.append(file)
-        self.books[name] = RunBook(file, plan, OwnData.of(self._samples[name]))
+        self.books[name] = OpenAccount(file, plan, OwnData.of(self._samples[name]))
         return self.books[name].given
 
     def _enter(self, node: Any, _was: object, _event: object, _is: object, effects: Iterable[object]) -> None:
@@ -122,7 +122,9 @@ class Repeater(World):
             node, own = self.nodes[name], self.entropy_of(name)
             given = self._given(self.plan, name)
             spent = max(self.books[name].rounds)
-            node.machine = PartyMachine(PartyContext(self.plan, name, 10, own, spent=spent, given=given))
+            node.machine = PartyMachine(
+                PartyContext(self.plan, name, 10, own, last_spent_round=spent, released_sums=given)
+            )
             node.phase, effects = node.machine.start(self.now)
             self._perform(node, effects)
 
@@ -130,7 +132,7 @@ class Repeater(World):
         honest = walk.decide_end
 
         def again(plan: Any, standing: Any, done: Any) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
             if self._accounts and after.round == 4:
                 self._start_again()
             return replace(after, params=self.start), outcome

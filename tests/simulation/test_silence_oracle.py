@@ -104,7 +104,7 @@ class Oracle(World):
         honest = walk.decide_end
 
         def trapped(plan: Any, standing: Any, done: Any) -> Any:
-            after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+            after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
             return replace(after, params=np.tile(trap(after.round % FEATURES), plan.models)), outcome
 
         with patch_seen(server_open, "decide_end", trapped):

@@ -143,7 +143,9 @@ def test_updates_with_noise_of_their_own_do_not_wait() -> None:
 
         def step(self, phase: Any, event: Any) -> Any:
             past = getattr(phase, "past", None)
-            kept = replace(phase, past=replace(past, unreleased=())) if past is not None else phase
+            kept = (
+                replace(phase, past=replace(past, rounds_without_release=())) if past is not None else phase
+            )
             return self.machine.step(kept, event)
 
     noisy = played(**PRIVATE | {"privacy__releases": "9"})
@@ -183,8 +185,10 @@ def test_a_party_that_is_started_again_states_what_its_account_knows() -> None:
     world.run()
     node = world.nodes[PartyId("p00")]
     machine: Any = node.machine
-    ctx = replace(machine._ctx, spent=0, unreleased=((world.plan.run, 0), ("earlier", 4)))
+    ctx = replace(
+        machine._ctx, last_spent_round=0, rounds_without_release=((world.plan.run, 0), ("earlier", 4))
+    )
     again = type(machine)(ctx)
     phase, _ = again.start(0.0)
     assert isinstance(phase, Idle)
-    assert phase.past.unreleased == ((world.plan.run, 0), ("earlier", 4))
+    assert phase.past.rounds_without_release == ((world.plan.run, 0), ("earlier", 4))

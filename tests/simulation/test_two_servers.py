@@ -334,7 +334,7 @@ class TestParties:
         for draw, spent in ((0, -1), (1, 0)):
             after, _ = machine.step(replace(phase, draw=draw), roll)
             assert isinstance(after, Idle)
-            assert after.past.spent == spent
+            assert after.past.last_spent_round == spent
 
     def test_whoever_says_hello_to_another_server_is_announced_by_none(self) -> None:
         world = World(scenario(6, rounds="1"), length=4)
@@ -380,7 +380,7 @@ class TestParties:
         known = FileJournal(tmp_path / "p00.journal", RUN)
         assert not known.submitted, "nothing has left: its budget is whole"
         ctx = cast("Any", world.nodes[P[0]].machine)._ctx
-        machine = PartyMachine(replace(ctx, spent=known.spent, leader=known.leader))
+        machine = PartyMachine(replace(ctx, last_spent_round=known.spent, leader=known.leader))
         phase, _ = machine.start(0.0)
         said = [one for one in world.sent if one.sender == SERVER and one.place == Place(0)]
         for session in (known.leader, session_of_server(2, InsecureSeededEntropy(1))):
@@ -428,7 +428,7 @@ class TestParties:
         for draw, spent, void in ((0, -1, False), (1, 0, True)):
             after, effects = machine.step(replace(phase, draw=draw), roll)
             assert isinstance(after, Idle)
-            assert after.past.spent == spent
+            assert after.past.last_spent_round == spent
             reports = [one.item for one in effects if isinstance(one, Report)]
             assert [one.reason for one in reports if isinstance(one, SatOut)] == (
                 [VOID_BY_RESTART] if void else []
@@ -500,7 +500,7 @@ class TestServers:
         seen = [(after, event) for _, event, after in steps(world, SERVER, Release)]
         phase, event = seen[0]
         assert isinstance(phase, Releasing)
-        after, effects = world.server.machine.step(replace(phase, again=again), event)
+        after, effects = world.server.machine.step(replace(phase, is_repeated=again), event)
         assert isinstance(after, Releasing)
         assert after.released == phase.released
         refused = [one.reason for one in effects if isinstance(one, Reject)]

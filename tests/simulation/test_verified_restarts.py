@@ -35,7 +35,9 @@ def again(world: World, node: Node, *, forgets: bool = False) -> None:
     roots = [(at, step.removeprefix(ROOT)) for at, step in node.journal if step.startswith(ROOT)]
     spent = max((at for at, step in node.journal if not step.startswith(ROOT)), default=-1)
     (rooted, root) = (-1, "") if forgets or not roots else roots[-1]
-    node.machine = PartyMachine(replace(ctx, root=bytes.fromhex(root), rooted=rooted, spent=spent))
+    node.machine = PartyMachine(
+        replace(ctx, root=bytes.fromhex(root), root_round=rooted, last_spent_round=spent)
+    )
     node.phase, _ = node.machine.start(world.now)
 
 

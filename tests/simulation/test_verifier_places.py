@@ -224,7 +224,7 @@ class TestServer:
             trust=Trust({PartyId("p00"): 1.0}),
             progress=ModelProgress(0.5, 1, BestOfRun(0, 0.5, np.ones(16, dtype=np.float32))),
             updates=3,
-            fruitless_rounds=2,
+            rounds_without_update=2,
         )
         stepped = replace(
             phase.standing,
@@ -232,7 +232,7 @@ class TestServer:
             moments=before.moments + 1.0,
             trust=Trust({PartyId("p01"): 1.0}),
             updates=4,
-            fruitless_rounds=0,
+            rounds_without_update=0,
             claims=replace(
                 phase.standing.claims, pending=replace(phase.standing.claims.pending, before=before)
             ),
@@ -246,5 +246,5 @@ class TestServer:
         void = without_claim(stepped)
         assert void.claims.pending is None
         names = ("params", "moments", "trust", "progress", "updates")
-        for name in (*names, "fruitless_rounds"):
+        for name in (*names, "rounds_without_update"):
             assert getattr(void, name) is getattr(before, name), name

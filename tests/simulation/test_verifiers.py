@@ -333,10 +333,10 @@ class TestNewcomers:
         fresh = replace(past, link=None, verifying=None)
         said = event.message
         for known, sure in ((root, True), (bytes(32), False)):
-            again = replace(ctx, root=known, rooted=said.claim.round - (not sure))
+            again = replace(ctx, root=known, root_round=said.claim.round - (not sure))
             assert follow(again, fresh, event.place, said, said.claim.model)[2] is sure
         for reached in (said.claim.round, said.claim.round + 1):
-            further = replace(ctx, root=bytes(31) + b"1", rooted=reached)
+            further = replace(ctx, root=bytes(31) + b"1", root_round=reached)
             with pytest.raises(PeerError, match="earlier state"):
                 follow(further, fresh, event.place, said, said.claim.model)
 

@@ -20,8 +20,10 @@ FOUND = {
 RETIRED = {
     *("BestSoFar", "Conviction", "ConvictsNobodyError", "Greeted", "Informed", "KeptChoice", "Occasion"),
     *("Outside", "Past", "Standing", "Unmasked"),
+    *("told", "said", "everybody", "nobody", "helped", "brought", "fruitless", "fruitless_rounds"),
+    *("lone_rounds", "lone_seconds", "barred", "groupless", "convicted", "fate", "sieve", "vigil"),
 }
-"""Former names of phases and states; the field has words for them."""
+"""Former names; the field has words for them. Checkpoints still name a field ``everyone``."""
 FINE = ("The server sends shares.", "Choose what to do.", "A body of work.", "The party that signs.")
 
 
@@ -45,10 +47,35 @@ def test_titles_comments_and_names_are_found(tmp_path: Path, monkeypatch: pytest
     assert [name for name in names if language.PARTICIPLE.fullmatch(name)] == ["given"]
 
 
-def test_no_class_has_a_retired_name() -> None:
+def identifiers(tree: ast.Module) -> set[str]:
+    """Names of variables, parameters, attributes, keywords, functions and classes."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.keyword(arg=str(name)) | ast.MatchAs(name=str(name)):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+    return found
+
+
+def test_identifiers_are_found() -> None:
+    source = """
+class A:
+    b: int
+def c(d, *, e=1):
+    f = g.h(i=1)
+    match f:
+        case 0 as j: pass
+"""
+    assert identifiers(ast.parse(source)) == set("Abcdefghij") | {"int"}
+
+
+def test_no_identifier_is_a_retired_name() -> None:
     for path in (language.ROOT / "securefl").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} & RETIRED
+        found = identifiers(ast.parse(path.read_text(encoding="utf-8"))) & RETIRED
         assert not found, path
 
 

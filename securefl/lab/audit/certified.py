@@ -84,8 +84,8 @@ def _seen_round(
     versions = {one.digest: one for one in some if one.place.attempt == last}
     split: tuple[finding.Finding, ...] = ()
     if len(versions) > 1:
-        said = f"The server sent {len(versions)} different announcements of round {round_}"
-        split = (_split(said, some, versions),)
+        text = f"The server sent {len(versions)} different announcements of round {round_}"
+        split = (_split(text, some, versions),)
     # A version that a quorum signed counts.
     tried = [_version(plan, kept, one, last, atom_seed) for one in versions.values()]
     best = next((one for one in tried if one.certified is not None), tried[0])
@@ -93,18 +93,18 @@ def _seen_round(
 
 
 def _split(
-    said: str,
+    text: str,
     some: Sequence[KeptMessage[messages.ChainedAnnounce]],
     versions: Mapping[str, KeptMessage[messages.ChainedAnnounce]],
 ) -> finding.Finding:
     """Return the finding on several versions: a breach if the server signed two."""
     signed = {one.digest for one in some if one.signed}
     if len(signed & versions.keys()) > 1:
-        return _wrong(f"{said}.", tuple(versions.values()), SPLIT)
+        return _wrong(f"{text}.", tuple(versions.values()), SPLIT)
     words = sorted({one.by for one in some if one.digest in versions and one.digest not in signed})
     return finding.warning(
         AUDIT,
-        f"{said}, according to {report.list_of(words)}. The server's signature is missing there.",
+        f"{text}, according to {report.list_of(words)}. The server's signature is missing there.",
         evidence=tuple(one.evidence for one in versions.values()),
         remedy=UNPROVED,
     )
@@ -117,8 +117,8 @@ def _version(
     try:
         seen = _drawn(plan, kept, seen, draw, atom_seed)
     except PeerError as error:
-        said = f"The cluster draw of round {seen.round} is invalid: {error.reason}."
-        wrong = (_wrong(said, seen.announced, DEVIATES),)
+        text = f"The cluster draw of round {seen.round} is invalid: {error.reason}."
+        wrong = (_wrong(text, seen.announced, DEVIATES),)
         return replace(seen, lacking="its cluster draw is invalid", wrong=wrong)
     return _with_certificate(plan, kept, seen) if seen.drawn is not None else seen
 
@@ -133,11 +133,11 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
     whole = [one for one in lists.values() if len(one.message.reveals) == len(hellos)]
     if not whole:
         return replace(seen, lacking="no transcript contains all nonces of its draw")
-    told = max(whole, key=lambda one: one.signed)
+    announced = max(whole, key=lambda one: one.signed)
     try:
-        reveals = _reveals_of(plan, place, hellos, told.message)
+        reveals = _reveals_of(plan, place, hellos, announced.message)
     except PeerError:
-        if told.signed:
+        if announced.signed:
             raise
         return replace(seen, lacking="no transcript contains all nonces of its draw")
     roots = {party: one.root for party, one in reveals.items() if isinstance(one, messages.ChainedReveal)}
@@ -147,7 +147,7 @@ def _drawn(plan: RunPlan, kept: KeptMessages, seen: SeenRound, draw: int, atom_s
         seen.round,
         draw,
         model,
-        {party: said.nonce for party, said in reveals.items()},
+        {party: reveal.nonce for party, reveal in reveals.items()},
         {party: hello.samples for party, hello in hellos.items()},
         atom_seed_of(plan, hellos, atom_seed),
         {party: hello.group for party, hello in hellos.items()},
@@ -161,11 +161,11 @@ def _reveals_of(
 ) -> dict[PartyId, messages.Reveal]:
     """Return the reveal of each party, checked against its commitment."""
     reveals = dict(_relayed_messages(plan, place, message.reveals, messages.Reveal))
-    for party, said in reveals.items():
+    for party, reveal in reveals.items():
         if party not in hellos:
             raise PeerError(SERVER, f"{party} revealed a nonce, but the announcement does not name it")
         if (
-            clustering.commitment(said.nonce, plan.run, place.round, place.attempt, party)
+            clustering.commitment(reveal.nonce, plan.run, place.round, place.attempt, party)
             != hellos[party].commitment
         ):
             raise PeerError(party, f"{party} revealed another nonce than it committed to")
@@ -208,9 +208,11 @@ def _with_certificate(plan: RunPlan, kept: KeptMessages, seen: SeenRound) -> See
         lacking = "no transcript contains its certificate"
     elif not whole:
         lacking = f"only {most} of {quorum} needed endorsements"
-        told = tuple(one for one in kept.of(messages.Certificate) if one.place == kernel.Place(seen.round))
+        certificates = tuple(
+            one for one in kept.of(messages.Certificate) if one.place == kernel.Place(seen.round)
+        )
         claim = f"The certificate of round {seen.round} is invalid: it has {lacking}."
-        wrong = (*wrong, _wrong(claim, told, DEVIATES))
+        wrong = (*wrong, _wrong(claim, certificates, DEVIATES))
     elif not freezes:
         lacking = "no transcript contains its survivor set"
     else:
@@ -230,10 +232,10 @@ def _signatures(
     versions = {one.digest: one for one in kept.of(messages.Certificate) if one.place == kernel.Place(round_)}
     for one in versions.values():
         try:
-            for party, said in _relayed_messages(
+            for party, message in _relayed_messages(
                 plan, kernel.Place(round_), one.message.endorsements, messages.Endorse
             ):
-                signed[said.statement].add(party)
+                signed[message.statement].add(party)
         except PeerError as error:
             claim = f"A certificate of round {round_} is invalid: {error.reason}."
             wrong.append(_wrong(claim, (one,), DEVIATES))

@@ -191,8 +191,8 @@ def audit_chain(recorded: Recorded, known: Known) -> Chapter:
     """
     try:
         run = verify_run(recorded, known)
-        said = (holds if run.proved else note)(AUDIT, run.sentence)
-        findings = (said, *run.findings)
+        chain_finding = (holds if run.proved else note)(AUDIT, run.sentence)
+        findings = (chain_finding, *run.findings)
         rows = tuple(line.cells() for line in run.lines)
     except NothingKeptError as error:
         claim = f"The chain of models was not verified: {error.path} {error.reason}."
@@ -247,11 +247,11 @@ def _check_config(plan: RunPlan, kept: KeptMessages) -> None:
     for announced in kept.of(messages.ChainedAnnounce):
         for frame in announced.message.hellos:
             try:
-                said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
+                message = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER).message
             except PeerError:
                 continue  # the draw is judged elsewhere
-            if isinstance(said, messages.Hello):
-                signed.add(said.config_digest)
+            if isinstance(message, messages.Hello):
+                signed.add(message.config_digest)
             if plan.config_digest() in signed or len(signed) > 1:
                 return
     if signed:
@@ -374,10 +374,10 @@ def _rest(
     chain: links.ModelChain, again: repeating.RepeatedHere, known: Known, lines: tuple[RoundLine, ...]
 ) -> Iterator[Finding]:
     """Yield notes on void rounds and unknown inputs."""
-    told: dict[tuple[links.LinkVerdict, str], list[str]] = {}
+    parties_by_verdict: dict[tuple[links.LinkVerdict, str], list[str]] = {}
     for line in lines:
-        told.setdefault((line.verdict, line.why), []).append(str(line.round))
-    for (verdict, why), of in told.items():
+        parties_by_verdict.setdefault((line.verdict, line.why), []).append(str(line.round))
+    for (verdict, why), of in parties_by_verdict.items():
         one = len(of) == 1
         which = f"Round {of[0]}" if one else f"Rounds {report.list_of(of)}"
         if verdict is links.LinkVerdict.VOID:

@@ -137,11 +137,11 @@ def over_rounds(systems: Sequence[System], recorded: Recorded) -> list[Estimated
     Varying participation reveals the common part of updates (So et al. 2021, arXiv 2106.03328); changes act
     as noise. The best ridge is chosen with the truth, which an attacker lacks.
     """
-    everybody = tuple(p for p in recorded.parties if any(p in s.parties for s in systems))
+    all_parties = tuple(p for p in recorded.parties if any(p in s.parties for s in systems))
     found = []
     for number in range(1, len(systems) + 1):
         some = systems[:number]
-        present = [p for p in everybody if any(p in s.parties for s in some)]
+        present = [p for p in all_parties if any(p in s.parties for s in some)]
         rows = np.zeros((sum(len(s.rows) for s in some), len(present)))
         start = 0
         for system in some:

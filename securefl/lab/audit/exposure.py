@@ -240,12 +240,12 @@ def _across(recorded: Recorded, versions: Sequence[Exposed]) -> list[finding.Fin
     """Judge all rounds as one ledger, as if updates never changed."""
     if len({one.opened.version.round for one in versions}) < 2:
         return []
-    everybody = {party for one in versions for party in one.opened.participants}
-    ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), everybody, prime_of(recorded))
+    all_parties = {party for one in versions for party in one.opened.participants}
+    ledger = leakage.LeakageLedger.begin(leakage.UpdateVersion(0), all_parties, prime_of(recorded))
     for row in dict.fromkeys(opening.survivors for one in versions for opening in one.opened.openings):
         ledger = ledger.open(row)
-    if recorded.colluders and len(recorded.colluders & everybody) < len(everybody):
-        ledger = ledger.without(recorded.colluders & everybody)
+    if recorded.colluders and len(recorded.colluders & all_parties) < len(all_parties):
+        ledger = ledger.without(recorded.colluders & all_parties)
     exposed = len(ledger.exposed)
     return [
         finding.note(

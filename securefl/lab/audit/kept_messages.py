@@ -110,15 +110,15 @@ def _read_message(
     sender, place = PartyId(fields["from"]), kernel.Place(*fields["place"])
     signed = fields["kept"] != fields["sha256"]
     if signed:
-        said = wire.open_relayed(content, roster, RunId(recorded.run), by, by)
+        delivery = wire.open_relayed(content, roster, RunId(recorded.run), by, by)
     else:
-        said = wire.Delivery(sender, place, wire.decode(content, sender), b"")
-        if isinstance(said.message, ChainedAnnounce):
-            _check_claim_signed(recorded, roster, by, place, said.message)
-    message = said.message
+        delivery = wire.Delivery(sender, place, wire.decode(content, sender), b"")
+        if isinstance(delivery.message, ChainedAnnounce):
+            _check_claim_signed(recorded, roster, by, place, delivery.message)
+    message = delivery.message
     digest = hashlib.sha256(wire.encode(message)).hexdigest()
     stated = (sender, place, fields["message"], fields["sha256"])
-    if stated != (said.sender, said.place, type(message).__name__, digest):
+    if stated != (delivery.sender, delivery.place, type(message).__name__, digest):
         raise PeerError(by, "the kept message does not match its transcript entry")
     return KeptMessage(sender, by, place, message, digest, signed, evidence)
 

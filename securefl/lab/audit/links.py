@@ -108,7 +108,7 @@ def follow_chain(
     }
     by_round = {one.round: one for one in seen}
     # A late joiner knows no link before its first announcement's.
-    begun = [link_of(plan.run, said.message.claim) for one in seen[:1] for said in one.announced]
+    begun = [link_of(plan.run, announced.message.claim) for one in seen[:1] for announced in one.announced]
     first, rounds = (begun[0] if begun else None), list[CheckedRound]()
     last = first
     found = (*by_round, *claims, *refused, len(recorded.records) - 1)
@@ -145,7 +145,7 @@ def _beyond(
         if claimed.signed and round_ >= end
     }
     signed |= {
-        one.round: tuple(said.evidence for said in one.announced if said.signed)
+        one.round: tuple(announced.evidence for announced in one.announced if announced.signed)
         for one in seen
         if one.round >= end
     }
@@ -158,7 +158,9 @@ def _beyond(
 
 def _passed_over(seen: Sequence[SeenRound], number: int) -> str:
     """Return a reason if a later round starts from a link before this round, else ""."""
-    later = (said.message.claim.round for one in seen if one.round > number for said in one.announced)
+    later = (
+        announced.message.claim.round for one in seen if one.round > number for announced in one.announced
+    )
     return "a later round starts from the same model" if any(link < number for link in later) else ""
 
 
@@ -253,11 +255,11 @@ def _attests(plan: RunPlan, kept: KeptMessages) -> tuple[dict[bytes, Given], lis
             take(one.sender, one.place, one.message.root)
     for frame in {frame for one in kept.of(messages.ChainedAnnounce) for frame in one.message.attests}:
         try:
-            said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+            delivery = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         except PeerError:
             continue  # the announcement is refused for it
-        if isinstance(said.message, messages.Attest):
-            take(said.sender, said.place, said.message.root)
+        if isinstance(delivery.message, messages.Attest):
+            take(delivery.sender, delivery.place, delivery.message.root)
     twice = sorted((round_, party) for (round_, party), some in roots.items() if len(some) > 1)
     wrong = [
         finding.breach(
@@ -336,21 +338,21 @@ def _announced_models(plan: RunPlan, seen: Sequence[SeenRound]) -> Iterator[find
     for one in seen:
         if one.model is None:
             continue
-        for said in one.announced:
-            if said.message.claim.model != one.model:
+        for announced in one.announced:
+            if announced.message.claim.model != one.model:
                 yield finding.breach(
                     AUDIT,
                     f"The announcement of round {one.round} names another model than the parties signed.",
-                    evidence=(said.evidence,),
+                    evidence=(announced.evidence,),
                     remedy=SPLIT,
                 )
             try:
-                check_announced(said.message, said.place, one.model, plan.roster, plan.run)
+                check_announced(announced.message, announced.place, one.model, plan.roster, plan.run)
             except PeerError as error:
                 yield finding.breach(
                     AUDIT,
                     f"The announcement of round {one.round} is invalid: in it, the server {error.reason}.",
-                    evidence=(said.evidence,),
+                    evidence=(announced.evidence,),
                     remedy=DEVIATES,
                 )
 
@@ -360,7 +362,7 @@ def _followers(
 ) -> Iterator[finding.Finding]:
     """Yield breaches for parties that continued from a link outside the chain."""
     for one in seen:
-        roots = {link_of(plan.run, said.message.claim).root for said in one.announced}
+        roots = {link_of(plan.run, announced.message.claim).root for announced in one.announced}
         other = sorted(party for party, root in one.followed.items() if root and root not in roots)
         if other:
             yield finding.breach(

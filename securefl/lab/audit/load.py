@@ -74,9 +74,9 @@ def _parties(
 ) -> tuple[PartyId, ...]:
     stated: dict[tuple[str, ...], str] = {}
     for name, transcript in sorted(transcripts.items()):
-        told = transcript.header.get("parties")
-        if isinstance(told, list) and all(isinstance(one, str) for one in told):
-            stated.setdefault(tuple(sorted(map(str, told))), name)
+        listed = transcript.header.get("parties")
+        if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+            stated.setdefault(tuple(sorted(map(str, listed))), name)
     if roster is not None:
         where, found = str(roster), tuple(sorted(crypto.read_roster(roster).parties))
     elif len(stated) > 1:

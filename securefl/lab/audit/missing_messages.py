@@ -113,8 +113,8 @@ def _lost_together(recorded: Recorded, frozen: transcript.Entry) -> frozenset[tu
 
 
 def _refused_updates(recorded: Recorded, round_: int) -> frozenset[PartyId]:
-    told = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
-    names: list[Any] = [fields["rejected"] for fields in told if fields["round"] == round_]
+    refusals = (entry.fields for entry, _ in recorded.of(SERVER, "updates_validated"))
+    names: list[Any] = [fields["rejected"] for fields in refusals if fields["round"] == round_]
     return frozenset(PartyId(name) for group in names for name in group)
 
 
@@ -166,7 +166,7 @@ def _finding(
     audit: str,
     claim: str,
     blamed: tuple[PartyId, ...],
-    said: finding.Evidence,
+    evidence: finding.Evidence,
     came: Mapping[PartyId, finding.Evidence],
     sent: Mapping[PartyId, finding.Evidence],
 ) -> finding.Finding:
@@ -186,7 +186,7 @@ def _finding(
         severity,
         audit,
         f"{claim}{more}.",
-        evidence=(said, *came.values(), *sent.values()),
+        evidence=(evidence, *came.values(), *sent.values()),
         remedy=_LIED if came else _REMEDY if sent else _DROPPED_OUT,
         parties=blamed,
     )

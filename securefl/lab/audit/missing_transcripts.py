@@ -104,10 +104,10 @@ def _beginnings(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield findings on transcripts without their first segments."""
     late = {each.path.stem: each for each in _all(recorded) if each.first and not each.apart}
     if late:
-        said = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
+        text = ", ".join(f"{name} lacks {_before(each)}" for name, each in sorted(late.items())[:8])
         yield finding.note(
             audit,
-            f"{report.count_of(len(late), 'transcript')} without the first rounds ({said}): they were"
+            f"{report.count_of(len(late), 'transcript')} without the first rounds ({text}): they were"
             " deleted, as --transcript-megabytes does, and are not checked.",
             remedy="nothing to do if this is intended; else raise --transcript-megabytes in the next run",
             evidence=tuple(

@@ -108,7 +108,7 @@ def _from_transcripts(recorded: Recorded) -> Iterator[tuple[int, Opening]]:
 
 
 def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Opening]]:
-    told = {_round(e.fields): e.fields["survivors"] for e, _ in recorded.of(party, "survivors_frozen")}
+    survivors = {_round(e.fields): e.fields["survivors"] for e, _ in recorded.of(party, "survivors_frozen")}
     drawn = {_round(e.fields): e.fields["clusters"] for e, _ in recorded.of(party, "clusters_drawn")}
     for entry, evidence in recorded.of(party, "shares_released"):
         fields: Mapping[str, Any] = entry.fields
@@ -119,7 +119,7 @@ def _released_by(recorded: Recorded, party: PartyId) -> Iterator[tuple[int, Open
             if counted is None:
                 # Earlier versions recorded no seeds; use the party's survivor set.
                 clusters: Any = drawn[round_]
-                counted = set(cast("list[str]", told[round_])).intersection(clusters[r][j])
+                counted = set(cast("list[str]", survivors[round_])).intersection(clusters[r][j])
             names = tuple(sorted(map(PartyId, counted)))
             yield round_, Opening(r, j, names, evidence, frozenset({party}))
 

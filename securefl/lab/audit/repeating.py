@@ -136,7 +136,7 @@ def _before(
             return None
         params, values = model
     verifying = VerifiableRound(certified, params, instances, values=values)
-    return PartyHistory(spent=-1, link=one.before, verifying=verifying)
+    return PartyHistory(last_spent_round=-1, link=one.before, verifying=verifying)
 
 
 def _model(kept: KeptMessages, plan: RunPlan, round_: int, digest: bytes) -> tuple[F32, StartValues] | None:
@@ -167,14 +167,14 @@ def _instance(
 ) -> secure_sum.Repeatable:
     seen = one.seen
     attempts = {
-        (told.reclustering, told.cluster): told.attempt
+        (attempt.reclustering, attempt.cluster): attempt.attempt
         for freeze in (() if seen is None else seen.freezes)
-        for told in freeze.message.attempts
+        for attempt in freeze.message.attempts
     }
     place = kernel.Place(one.round, *key, attempts.get(key, 0))
     members = certified.drawn.assignment.clusters[key[0]][key[1]]
     if place.attempt:
-        fewer = [said.message.members for said in kept.of(messages.Retry) if said.place == place]
+        fewer = [retry.message.members for retry in kept.of(messages.Retry) if retry.place == place]
         members = tuple(map(PartyId, fewer[0])) if fewer else members
     setup = plan.setup(place, members, b"" if seen is None else seen.binding)
     return secure_sum.repeatable_from(plan.sums, setup, certified.survivors, proof, plan.roster)
@@ -212,10 +212,10 @@ def _differs(
     why: str,
     proofs: Sequence[_Proof],
 ) -> finding.Finding:
-    told = report.list_of(sorted(proof.by for proof in proofs))
+    names = report.list_of(sorted(proof.by for proof in proofs))
     return finding.breach(
         AUDIT,
-        f"The {_what(place)} of round {place.round} is wrong, by the proofs sent to {told}: {why}.",
+        f"The {_what(place)} of round {place.round} is wrong, by the proofs sent to {names}: {why}.",
         evidence=tuple(proof.evidence for proof in proofs),
         remedy="do not use the model of this round or a later one",
     )

@@ -192,8 +192,8 @@ def _draws(
     bad = []
     for one in rounds:
         present = {*one.resting, *(p for members in one.clusters[0] for p in members)}
-        told = one.groups or dict.fromkeys(present, 0)
-        again = clusters_of(plan, one.seed, present, one.atom_seed, told)
+        groups = one.groups or dict.fromkeys(present, 0)
+        again = clusters_of(plan, one.seed, present, one.atom_seed, groups)
         if (again.clusters, again.tasks) != (one.clusters, one.tasks) or bool(one.atom_seed) != (
             clustering.atoms > 1
         ):

@@ -130,9 +130,9 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
         draw: Any = given
         if round_ not in stepped or round_ not in models or round_ + 1 not in models or not draw.get("seed"):
             continue
-        told, where = cast("tuple[Any, Evidence]", stepped[round_])
+        reported, where = cast("tuple[Any, Evidence]", stepped[round_])
         # The model stays if the step is void or the result was not confirmed.
-        stays = told["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
+        stays = reported["update_norm"] is None or models[round_ + 1].digest == models[round_].digest
         void = round_ in refused | skipped and stays
         yield ReplayRound(
             round=round_,
@@ -146,9 +146,9 @@ def replay_rounds(recorded: Recorded, vectors: Vectors) -> Iterator[ReplayRound]
             counts={PartyId(party): int(count) for party, count in draw["counts"]},
             sums=() if void else tuple(sorted(sums.get(round_, []), key=lambda one: one.key)),
             excluded=frozenset(failed.get(round_, ())),
-            kept=() if void else tuple((r, j) for r, j in told["kept"]),
-            rejected=() if void else tuple((r, j) for r, j in told["rejected"]),
-            norm=told["update_norm"],
+            kept=() if void else tuple((r, j) for r, j in reported["kept"]),
+            rejected=() if void else tuple((r, j) for r, j in reported["rejected"]),
+            norm=reported["update_norm"],
             tasks=tuple(draw.get("tasks", ())),
             groups={PartyId(party): group for party, group in draw.get("groups", ())},
             confirmed=round_ not in refused,
@@ -192,10 +192,10 @@ def _totals(recorded: Recorded) -> dict[int, dict[ClusterKey, int]]:
     found: dict[int, dict[ClusterKey, int]] = defaultdict(dict)
     for entry, _ in recorded.of(SERVER, "slots_counted"):
         fields: Any = entry.fields
-        told = SlotsCounted(
+        counted = SlotsCounted(
             fields["round"], fields["cluster"], tuple(fields["counts"]), tuple(fields["slots"])
         )
-        found[told.round].update(slot_totals((told,)))
+        found[counted.round].update(slot_totals((counted,)))
     return found
 
 

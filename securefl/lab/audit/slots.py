@@ -57,14 +57,14 @@ def told_counts(recorded: Recorded) -> Mapping[tuple[int, int], Sequence[Told]]:
     for vantage in (SERVER, *recorded.watched):
         for entry, evidence in recorded.of(vantage, "slots_counted"):
             fields: Any = entry.fields
-            told = Told(vantage, tuple(map(int, fields["counts"])), evidence)
-            found[int(fields["round"]), int(fields["cluster"])].append(told)
+            counts = Told(vantage, tuple(map(int, fields["counts"])), evidence)
+            found[int(fields["round"]), int(fields["cluster"])].append(counts)
     return found
 
 
 def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
     """Return the opened slots of a run with hidden groups, in order."""
-    told, least = told_counts(recorded), least_in_slot(recorded)
+    stated, least = told_counts(recorded), least_in_slot(recorded)
     rows = {(r.round, s.reclustering, s.cluster): s.inside for r in recorded.records for s in r.sums}
     found = []
     for version in openings.opened_versions(recorded):
@@ -72,16 +72,18 @@ def slots_of(recorded: Recorded) -> tuple[Slot, ...]:
             round_, group = version.version.round, opening.reclustering - FIRST_SLOT
             if group < 0:
                 continue
-            said = tuple(dict.fromkeys(one.counts for one in told.get((round_, opening.cluster), ())))
-            here = [counts[group] for counts in said if group < len(counts)]
+            versions = tuple(dict.fromkeys(one.counts for one in stated.get((round_, opening.cluster), ())))
+            here = [counts[group] for counts in versions if group < len(counts)]
             members = len(opening.survivors)
-            allowed = bool(said) and all(group in open_slots(counts, members, least) for counts in said)
+            allowed = bool(versions) and all(
+                group in open_slots(counts, members, least) for counts in versions
+            )
             if recorded.simulated:
                 # Rows have counts of opened slots only.
                 count = rows.get((round_, opening.reclustering, opening.cluster))
                 here = [] if count is None else [count]
                 allowed = count is not None and least <= count <= members
-            found.append(Slot(round_, opening, said, min(here, default=None), allowed))
+            found.append(Slot(round_, opening, versions, min(here, default=None), allowed))
     return tuple(found)
 
 
@@ -140,12 +142,12 @@ def _slot_breach(recorded: Recorded, audit: str, slot: Slot, least: int) -> find
             f"{name} was opened with a count of {slot.count}; at least f + k_anonymity = {least} is required."
         )
     else:
-        said = " or ".join(str(list(counts)) for counts in slot.counts)
-        claim = f"{name} was opened with impossible counts: {said} for {len(members)} survivors."
-    told = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
+        text = " or ".join(str(list(counts)) for counts in slot.counts)
+        claim = f"{name} was opened with impossible counts: {text} for {len(members)} survivors."
+    stated = told_counts(recorded).get((slot.round, slot.opening.cluster), ())
     evidence = (
         slot.opening.evidence,
-        *(t.evidence.with_text("counts") for t in told),
+        *(t.evidence.with_text("counts") for t in stated),
     )
     return _finding(audit, finding.Severity.BREACH, claim, evidence[:4], members)
 
@@ -176,15 +178,15 @@ def _pooled_slots(recorded: Recorded, audit: str, slots: Sequence[Slot]) -> Iter
 def _known_counts(recorded: Recorded, audit: str) -> Iterator[finding.Finding]:
     """Yield a note on clusters whose members all chose one model, except in warm-up."""
     warmup = recorded.scenario.groups.warmup
-    counts = {key: told[0] for key, told in told_counts(recorded).items() if key[0] >= warmup}
-    whole = [(key, told) for key, told in counts.items() if sum(c > 0 for c in told.counts) == 1]
+    counts = {key: stated[0] for key, stated in told_counts(recorded).items() if key[0] >= warmup}
+    whole = [(key, stated) for key, stated in counts.items() if sum(c > 0 for c in stated.counts) == 1]
     if counts:
         yield finding.note(
             audit,
             "Counts reveal the sizes of groups, not their members. In"
             f" {len(whole)} of {report.count_of(len(counts), 'case')} all members of a cluster chose the same"
             " model, so that the server knows their choice.",
-            evidence=tuple(told.evidence for _, told in whole[:1]),
+            evidence=tuple(stated.evidence for _, stated in whole[:1]),
             remedy="nothing to do: hidden groups do not hide this",
         )
 
@@ -193,8 +195,8 @@ def _closed_slots(recorded: Recorded, slots: Sequence[Slot]) -> int:
     opened = {(slot.round, slot.opening.cluster, slot.opening.reclustering) for slot in slots}
     return sum(
         count > 0 and (round_, cluster, FIRST_SLOT + group) not in opened
-        for (round_, cluster), told in told_counts(recorded).items()
-        for group, count in enumerate(told[0].counts)
+        for (round_, cluster), stated in told_counts(recorded).items()
+        for group, count in enumerate(stated[0].counts)
     )
 
 

@@ -125,11 +125,11 @@ def _both_kinds(recorded: Recorded, given: Mapping[_Where, list[_Given]]) -> Ite
 
 def _asked_for_both(recorded: Recorded) -> Iterator[finding.Finding]:
     """Yield a breach for each member in only some of a round's survivor sets."""
-    for round_, told in sorted(_survivor_sets(recorded).items()):
-        for member in sorted(set().union(*(survivors for _, survivors, _ in told))):
-            without = [(p, e) for p, survivors, e in told if member not in survivors]
+    for round_, survivor_sets in sorted(_survivor_sets(recorded).items()):
+        for member in sorted(set().union(*(survivors for _, survivors, _ in survivor_sets))):
+            without = [(p, e) for p, survivors, e in survivor_sets if member not in survivors]
             if without:
-                with_ = [(p, e) for p, survivors, e in told if member in survivors]
+                with_ = [(p, e) for p, survivors, e in survivor_sets if member in survivors]
                 yield finding.breach(
                     AUDIT,
                     f"In round {round_} the server asked for both kinds of shares of {member}. To"
@@ -152,8 +152,8 @@ def _survivor_sets(
     for party in recorded.watched:
         for entry, evidence in recorded.of(party, "survivors_frozen"):
             survivors: Any = entry.fields["survivors"]
-            told = frozenset(map(PartyId, survivors))
-            found[int(str(entry.fields["round"]))].append((party, told, evidence))
+            survivor_set = frozenset(map(PartyId, survivors))
+            found[int(str(entry.fields["round"]))].append((party, survivor_set, evidence))
     return found
 
 
@@ -228,15 +228,15 @@ def _at(recorded: Recorded, message: str) -> dict[_Where, dict[PartyId, finding.
     """Return the senders of a kind of message by sum, from the server's transcript or else the parties'."""
     found: dict[_Where, dict[PartyId, finding.Evidence]] = defaultdict(dict)
     if recorded.has_server:
-        said = [
+        requests = [
             (str(e.fields["from"]), e, at)
             for e, at in recorded.distinct_messages(SERVER, "received", message)
         ]
     else:
-        said = [
+        requests = [
             (p, e, at) for p in recorded.watched for e, at in recorded.distinct_messages(p, "sent", message)
         ]
-    for party, entry, evidence in said:
+    for party, entry, evidence in requests:
         place: Any = entry.fields["place"]
         found[tuple(place)][PartyId(party)] = evidence
     return found

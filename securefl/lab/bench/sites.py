@@ -231,8 +231,8 @@ def _apart(length: int, repetitions: int) -> ApartRow:
         numbers = itertools.count()
 
         def ask_child() -> dict[str, float]:
-            told = sites.RoundContext(next(numbers), 1, 0, None)
-            return dict(site.fit(layout.views(params), told)[2])
+            context = sites.RoundContext(next(numbers), 1, 0, None)
+            return dict(site.fit(layout.views(params), context)[2])
 
         def time_training(by: sites.SiteTrainer) -> float:
             number = next(numbers)

@@ -130,7 +130,7 @@ class SimulationJob:
         """
         scenario = nameless(self.scenario)
         federation = self._assemble(scenario)
-        told = SiteMetric(scenario.stop.metric or "") if self.site else None
+        metric = SiteMetric(scenario.stop.metric or "") if self.site else None
         tasks = data.turns_of(scenario.groups, attacks.party_names(scenario.parties))
         watch = GroupWatch(scenario, self.seed, tasks) if tasks else None
         part, standing, dead = self._former(federation)
@@ -140,8 +140,8 @@ class SimulationJob:
 
         def evaluate(params: F32) -> sgd.Evaluation | None:
             nonlocal latest
-            if told is not None:
-                on_round(told.rounds)
+            if metric is not None:
+                on_round(metric.rounds)
                 return None
             if latest is None or self._tests(len(accuracies)):
                 latest = _evaluate(federation, params)
@@ -151,11 +151,11 @@ class SimulationJob:
 
         def so_far(ended: str) -> SeedRecord:
             why = why_none(scenario.behaviours, seeded=False)
-            rounds = len(accuracies) if told is None else told.rounds
+            rounds = len(accuracies) if metric is None else metric.rounds
             spent = None if why else _spent(federation, rounds)
             return SeedRecord(
                 seed=self.seed,
-                accuracies=tuple(accuracies) if told is None else tuple(told.values),
+                accuracies=tuple(accuracies) if metric is None else tuple(metric.values),
                 ended=ended,
                 seconds=round(before + time.monotonic() - began, 3),
                 device=device_of(federation),
@@ -179,8 +179,8 @@ class SimulationJob:
                 saved = time.monotonic()
 
         on_round(len(accuracies))
-        if told is not None:
-            course = SimulatedRounds(federation, (told,))
+        if metric is not None:
+            course = SimulatedRounds(federation, (metric,))
         elif watch is None:
             course = SimulatedRounds(federation, (), after_round, standing, dead)
         else:
@@ -201,9 +201,9 @@ class SimulationJob:
         """
         federation = self._assemble(nameless(self.scenario))
         if self.site:
-            told = SiteMetric(self.scenario.stop.metric or "")
-            SimulatedRounds(federation, (told,)).run(lambda _params: None)
-            return tuple(told.values)
+            metric = SiteMetric(self.scenario.stop.metric or "")
+            SimulatedRounds(federation, (metric,)).run(lambda _params: None)
+            return tuple(metric.values)
         accuracies: list[float] = []
         tested: list[sgd.Evaluation] = []
 

@@ -134,10 +134,10 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
         yield "| | what it shows | data | scale | verdict | time |"
         yield "|---|---|---|---|---|---|"
         for one, record in run:
-            told = one.verdict(record)
+            verdict = one.verdict(record)
             yield (
                 f"| [{one.name}](#{one.anchor}) | {_cell_text(one.exhibit.title)} | {record.dataset} |"
-                f" {record.scale} | {_cell_text(told)} | {time_of(record)} |"
+                f" {record.scale} | {_cell_text(verdict)} | {time_of(record)} |"
             )
         yield ""
     idle = [one.exhibit.item for one in everything if not one.records]
@@ -186,12 +186,12 @@ def _family(group: Sequence[Shown], folder: str) -> Iterator[str]:
 
 def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
     item, title = one.exhibit.item, "" if alone else one.exhibit.item.title
-    told = f"{title}{' (not in the paper)' if item.ours else ''}".strip().rstrip(".")
+    heading = f"{title}{' (not in the paper)' if item.ours else ''}".strip().rstrip(".")
     if not alone:
         yield f"### {one.name}"
         yield ""
-    if told:
-        yield f"{told}."
+    if heading:
+        yield f"{heading}."
         yield ""
     for record in one.records:
         warning = one.check.note(record.stem, record.fingerprint)
@@ -335,11 +335,11 @@ def _results(record: Record) -> Iterator[str]:
 
 
 def _by_seed(cell: CellRecord, last: int) -> str:
-    said = []
+    lines = []
     for seed in cell.seeds:
         ended = f" (round {len(seed.accuracies)}: {seed.ended})" if seed.ended else ""
-        said.append(f"{claims.measure_curve(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
-    return ", ".join(said)
+        lines.append(f"{claims.measure_curve(seed.accuracies, 'final', last, cell.rounds):.3f}{ended}")
+    return ", ".join(lines)
 
 
 def _entry(record: Record, cell: CellRecord | None) -> str:

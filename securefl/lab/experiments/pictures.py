@@ -244,8 +244,8 @@ def _warning(record: Record) -> str:
 
 def _notes(record: Record) -> tuple[str, ...]:
     data = f"; data: {', '.join(record.titles)}" if record.titles else ""
-    told = f"{record.measure}; {record.spreads}{data}"
-    return (told,) if record.drawn else (_scale(record), told)
+    caption = f"{record.measure}; {record.spreads}{data}"
+    return (caption,) if record.drawn else (_scale(record), caption)
 
 
 def _split_notes(record: Record, plotted: str) -> tuple[str, ...]:

@@ -202,8 +202,8 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def losses(self) -> tuple[str, ...]:
         """A line per cell with lost or idle task groups."""
-        said = ((cell.label, task_groups.losses_of(cell.groups)) for cell in self.cells)
-        return tuple(f"groups lost or idle, {label}: {why}" for label, why in said if why)
+        losses = ((cell.label, task_groups.losses_of(cell.groups)) for cell in self.cells)
+        return tuple(f"groups lost or idle, {label}: {why}" for label, why in losses if why)
 
     @property
     def measure(self) -> str:

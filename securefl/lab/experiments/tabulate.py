@@ -157,13 +157,13 @@ def _privacy_of(scenario: Scenario) -> str:
 
 def _note(done: ExhibitResults, scenarios: Mapping[str, Scenario]) -> str:
     own = done.exhibit.item.auxiliary
-    said = [
+    notes = [
         *(scenario.description for scenario in scenarios.values()),
         "" if scenarios else done.dataset.notes.get(done.scale, ""),
         done.exhibit.sheet.scale[done.scale].note,
         f"auxiliary samples from {done.auxiliary}, not {own.place}" if own and done.auxiliary else "",
     ]
-    return "; ".join(dict.fromkeys(line for line in said if line))
+    return "; ".join(dict.fromkeys(line for line in notes if line))
 
 
 def _placeless(scenario: Scenario, *, foreign: bool) -> Scenario:

@@ -204,13 +204,13 @@ def losses_of(seeds: Sequence[GroupsRecord]) -> str:
     lost = [
         (outcome, loss) for one in seeds for outcome in one.outcomes if (loss := outcome.loss) is not None
     ]
-    said = []
+    losses = []
     for loss, words in LOSSES.items():
         of_it = [outcome for outcome, why in lost if why == loss]
         if of_it:
             sums = f" ({sum(f.lying for f in of_it)} of {sum(f.sums for f in of_it)} sums)"
-            said.append(f"{len(of_it)} {words}{sums if loss in {'outvoted', 'left'} else ''}")
+            losses.append(f"{len(of_it)} {words}{sums if loss in {'outvoted', 'left'} else ''}")
     vain = sum(one.vain for one in seeds)
-    if said and vain:
-        said.append(f"{count_of(vain, 'model')} parted off a single group")
-    return "; ".join(said)
+    if losses and vain:
+        losses.append(f"{count_of(vain, 'model')} parted off a single group")
+    return "; ".join(losses)

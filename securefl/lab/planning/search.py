@@ -56,8 +56,8 @@ def recommend(rows: Iterable[Row]) -> Row:
 
 
 def _price(row: Row) -> float:
-    everybody = row.design.shape.size * row.clusters
-    error = (row.variance + 1 / everybody) * (row.noise**2 or 1.0)
+    members = row.design.shape.size * row.clusters
+    error = (row.variance + 1 / members) * (row.noise**2 or 1.0)
     whole = 1 - row.p_lost
     return row.bytes * row.design.shape.works * error / whole if whole > 0 else math.inf
 

@@ -51,7 +51,9 @@ def _texts(project: Project) -> dict[str, str]:
     )
     root = resources.files(__package__).joinpath("templates")
     found: dict[str, str] = {}
-    for part in ("common", project.kind):
+    # The built-in training of tables needs no files of its own.
+    parts = [part for part in ("common", project.kind) if root.joinpath(part).is_dir()]
+    for part in parts:
         for name, file in _files(root.joinpath(part)):
             template = environment.from_string(file.read_text(encoding="utf-8"))
             found[name.removesuffix(_ENDING)] = template.render(project=project)

@@ -45,7 +45,7 @@ def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behav
     named = {name for behaviour in scenario.behaviours for name in behaviour.parties}
     free = [party for party in party_names(scenario.parties) if party not in named]
     free.sort(key=lambda party: hashlib.sha256(_DRAW_DOMAIN + f"{seed} {party}".encode()).digest())
-    cast: dict[PartyId, tuple[Behaviour, ...]] = {}
+    behaviours_by_party: dict[PartyId, tuple[Behaviour, ...]] = {}
     for behaviour in (_without_honest_rounds(b, scenario.stop.rounds) for b in scenario.behaviours):
         if is_of_server(behaviour):
             actors = [SERVER]
@@ -55,8 +55,8 @@ def behaviours_of(scenario: Scenario, seed: int) -> Mapping[PartyId, tuple[Behav
             actors, free = free[: behaviour.count], free[behaviour.count :]
         shown = _written_out(behaviour, actors, scenario.parties)
         for actor in actors:
-            cast[actor] = (*cast.get(actor, ()), shown)
-    return cast
+            behaviours_by_party[actor] = (*behaviours_by_party.get(actor, ()), shown)
+    return behaviours_by_party
 
 
 def _written_out(behaviour: Behaviour, actors: Sequence[PartyId], parties: int) -> Behaviour:

@@ -55,8 +55,8 @@ def draw_assignment(
 
     ``present`` parties revealed a nonce, ``wanted`` take part in clusters of at least ``size`` members.
     """
-    everyone = sorted(present)
-    chosen = shuffle(everyone, seed, "participants")[:wanted]
+    ordered = sorted(present)
+    chosen = shuffle(ordered, seed, "participants")[:wanted]
     participants = tuple(sorted(chosen))
     rows = []
     for r in range(reclusterings):
@@ -106,8 +106,8 @@ def fixed_assignment(
     never change. Whole clusters have at least ``size`` members. Those with fewer than ``fewest`` left are not
     part of the round, and later ones move up in the numbering.
     """
-    everybody = sorted(roster)
-    (whole,) = draw_assignment(seed, everybody, len(everybody), size, 1).clusters
+    all_parties = sorted(roster)
+    (whole,) = draw_assignment(seed, all_parties, len(all_parties), size, 1).clusters
     there = (tuple(party for party in members if party in present) for members in whole)
     row = tuple(members for members in there if len(members) >= fewest)
     return Assignment(tuple(sorted(party for members in row for party in members)), (row,))

@@ -115,13 +115,13 @@ def agreed_atoms(
     mates. Parties of other atoms wait. Statements that do not fit the roster count as empty; ``sizes`` are
     the allowed numbers of members.
     """
-    said = {party: _read(raw, roster) for party, raw in stated.items()}
+    claims_by_party = {party: _read(raw, roster) for party, raw in stated.items()}
     own = {
         party: next((atom for atom in kept.atoms if party in atom), ())
-        for party, kept in said.items()
+        for party, kept in claims_by_party.items()
         if party in kept.waiting or any(party in atom for atom in kept.atoms)
     }
-    counted = Counter(atom for kept in said.values() for atom in kept.atoms)
+    counted = Counter(atom for kept in claims_by_party.values() for atom in kept.atoms)
     vouched = [atom for atom, times in counted.items() if times > colluders]
     claims = Counter(party for atom in vouched for party in atom)
     whole = sorted(atom for atom in vouched if len(atom) in sizes and all(claims[one] == 1 for one in atom))

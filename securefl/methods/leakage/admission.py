@@ -75,12 +75,12 @@ def admit(
     certain = True
     for version, reclusterings in grouped:
         rows = {r: _alive(assignment, survivors, r) for r in reclusterings}
-        book = _Book(version, limits, seed)
-        kept, crossed = book.admit_rows(rows)
+        ledgers = _Book(version, limits, seed)
+        kept, crossed = ledgers.admit_rows(rows)
         openings[version] = tuple(row for r in kept for row in rows[r])
         admitted += kept
         withheld |= crossed
-        certain = certain and book.certain
+        certain = certain and ledgers.certain
     return Admission(openings, tuple(admitted), withheld, certain)
 
 

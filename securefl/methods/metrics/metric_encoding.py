@@ -108,14 +108,14 @@ class MetricWords:
         """w, the number of words."""
         return self.evaluation.words
 
-    def encode_values(self, said: F64) -> I64:
+    def encode_values(self, values: F64) -> I64:
         """Return a site's metrics as integers, i64 ``(w,)``; any input is clipped to the norm bound.
 
-        ``said`` is f64 ``(w,)`` as from :func:`said_by`; zeros for a site without metrics.
+        ``values`` is f64 ``(w,)`` as from :func:`said_by`; zeros for a site without metrics.
         """
-        expect(said, "metrics", np.float64, (self.length,))
+        expect(values, "metrics", np.float64, (self.length,))
         cap = float(self.evaluation.samples)
-        bounded = np.nan_to_num(said, nan=0.0, posinf=cap, neginf=-cap)
+        bounded = np.nan_to_num(values, nan=0.0, posinf=cap, neginf=-cap)
         samples = bounded[0] = min(max(bounded[0], 0.0), cap)
         for metric, at in parts_of(self.evaluation):
             block = bounded[at]

@@ -160,9 +160,9 @@ class Statistics:
             raise UsageError(f"{what}; columns with statistics: {', '.join(self.features)}")
         if unresolved == "refuse":
             self._refuse_unresolved(wanted)
-        told = [self.features[name] for name in wanted]
-        means = np.array([one.mean or 0.0 for one in told])
-        scales = np.array([_scale_of(one) for one in told])
+        columns = [self.features[name] for name in wanted]
+        means = np.array([one.mean or 0.0 for one in columns])
+        scales = np.array([_scale_of(one) for one in columns])
         standard: F64 = np.nan_to_num((found - means) * scales, nan=0.0)
         return standard
 

@@ -64,8 +64,8 @@ class Guarantee:
         if self.colluders is None:
             return ""
         many = f"at most {self.colluders}" if self.colluders else "none"
-        said = f"; if {many} of the other parties in a cluster collude or add no noise"
-        return said + (
+        text = f"; if {many} of the other parties in a cluster collude or add no noise"
+        return text + (
             f", which fails with probability at most {self.failure:.2g} over this run" if self.failure else ""
         )
 

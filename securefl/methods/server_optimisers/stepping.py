@@ -90,6 +90,6 @@ def _check_result(
     """Return the result of a custom optimiser as float64."""
     made = np.asarray(found)
     if made.shape != shape or made.dtype.kind not in "fiu":
-        said = f"{made.dtype} of shape {made.shape}, expected float64 of shape {shape}"
-        raise RunAbortedError(f"{optimiser.name}: {method} returned {said}")
+        text = f"{made.dtype} of shape {made.shape}, expected float64 of shape {shape}"
+        raise RunAbortedError(f"{optimiser.name}: {method} returned {text}")
     return made.astype(np.float64, copy=False)

@@ -153,10 +153,10 @@ def _messages(
     if sides.byzantine is None or adversary is None:
         return groups, own
     held = None if pinned is None else np.maximum(pinned[liars], 0)
-    said, sent = adversary.send(Turn(models, sides.byzantine, groups, own, held))
+    messages, sent = adversary.send(Turn(models, sides.byzantine, groups, own, held))
     choice = np.empty(len(liars), dtype=np.intp)
     vectors = np.empty((len(liars), models.shape[1]))
-    choice[~liars], choice[liars] = groups, said
+    choice[~liars], choice[liars] = groups, messages
     vectors[~liars], vectors[liars] = own, sent
     return choice, vectors
 

@@ -26,12 +26,12 @@ def screen(
 ) -> tuple[ServerState, OpenedRound, Reports]:
     """Check the opened sums; return the state, the round without failed sums, and the reports."""
     checked = [(feature, feature.screen(plan, standing.round, opened)) for feature in FEATURES]
-    told = tuple(one for _, found in checked for one in found)
-    failed = frozenset((one.reclustering, one.cluster) for one in told if not one.ok)
+    effects = tuple(one for _, found in checked for one in found)
+    failed = frozenset((one.reclustering, one.cluster) for one in effects if not one.ok)
     opened = replace(opened, excluded=failed)
     for feature, found in checked:
         standing = feature.record_screen(plan, standing, opened, found)
-    return standing, opened, told
+    return standing, opened, effects
 
 
 def reclusterings_to_consult(
@@ -75,7 +75,7 @@ def update(
     if made.result.update is None:
         after = stepping.without_update(after, spoilt=_is_spoilt(plan, opened))
     else:
-        after = replace(after, **models._asdict(), fruitless_rounds=0, updates=standing.updates + 1)
+        after = replace(after, **models._asdict(), rounds_without_update=0, updates=standing.updates + 1)
     for feature in FEATURES:
         after = feature.record_step(made, after)
     return after, made
@@ -92,12 +92,12 @@ def step(
     result = made.result
     norm = None if result.update is None else float(np.linalg.norm(result.update))
     done = _make_round_report(standing.round, opened, result)
-    told: Reports = (reports.ModelStepped(standing.round, result.kept, result.rejected, norm),)
+    effects: Reports = (reports.ModelStepped(standing.round, result.kept, result.rejected, norm),)
     for feature in FEATURES:
         after, done, more = feature.complete_report(made, after, done)
-        told = (*told, *more)
+        effects = (*effects, *more)
     moved = reports.ValuesMoved(standing.round, dict(standing.values), dict(after.values))
-    return after, _add_feature_state(after, done), (*told, moved) if standing.values else told
+    return after, _add_feature_state(after, done), (*effects, moved) if standing.values else effects
 
 
 def end_void_round(

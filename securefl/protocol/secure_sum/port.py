@@ -51,7 +51,7 @@ class InputSent(MemberPhase, Protocol):
 
     @property
     def sharers(self) -> frozenset[int]:
-        """Members that share masks; the members in the sum if ``everyone``."""
+        """Members that share masks; the members in the sum if all are required."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class MemberStep:
     """Result of an event at a member: its phase, and messages to the server."""
 
     phase: MemberPhase
-    said: tuple[messages.AnyMessage, ...] = ()
+    outgoing: tuple[messages.AnyMessage, ...] = ()
     refused: PeerError | None = None
     """Error of a rejected peer; the phase may have changed."""
 
@@ -168,7 +168,7 @@ class Closed:
     """Meaningless if the sum is lost."""
     vectors: bool = False
     """True if the next step sends vectors, which extends its deadline."""
-    said: tuple[tuple[PartyId, messages.AnyMessage], ...] = field(default=(), repr=False)
+    outgoing: tuple[tuple[PartyId, messages.AnyMessage], ...] = field(default=(), repr=False)
     passed: Passed | None = None
 
 
@@ -305,9 +305,9 @@ class ServerEnd(ABC):
 class SecureSum(ABC):
     """One kind of secure sum, for one scenario."""
 
-    everyone: ClassVar[bool] = False
+    requires_all_members: ClassVar[bool] = False
     """True if opening needs all listed members, not any ``threshold``."""
-    helped: ClassVar[bool] = False
+    dropouts_release: ClassVar[bool] = False
     """True if members outside the sum also hold and release parts of it."""
     dealer: ClassVar[PartyId | None] = None
     bad: ClassVar[str] = "a bad share box"

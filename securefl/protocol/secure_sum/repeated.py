@@ -48,9 +48,11 @@ def repeatable_from(
         PeerError: the proof's adverts and receipts do not match.
     """
     adverts, key_list = read_key_list(setup, proof.adverts, roster)
-    said = [wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts]
-    added = tuple(sorted({setup.index(one.sender) for one in said}))
-    lists = {one.message.lists_digest for one in said if isinstance(one.message, messages.VectorReceipt)}
+    receipts = [
+        wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER) for frame in proof.receipts
+    ]
+    added = tuple(sorted({setup.index(one.sender) for one in receipts}))
+    lists = {one.message.lists_digest for one in receipts if isinstance(one.message, messages.VectorReceipt)}
     absent = sorted(set(adverts).difference(added))
     # Receipts decide whether a member that advertised but sent no vector had shared masks.
     for shared in (some for size in range(len(absent), -1, -1) for some in combinations(absent, size)):
@@ -174,12 +176,12 @@ def _stated_digests(
     setup, inputs = known.setup, dict[int, bytes]()
     for frame in proof.receipts:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
-        said = delivery.message
-        if delivery.place != setup.place or not isinstance(said, messages.VectorReceipt):
+        message = delivery.message
+        if delivery.place != setup.place or not isinstance(message, messages.VectorReceipt):
             raise PeerError(SERVER, f"proves {setup.describe()} with something else than its receipts")
-        if said.lists_digest != known.lists_digest:
+        if message.lists_digest != known.lists_digest:
             raise PeerError(SERVER, f"proves {setup.describe()} with receipts of other lists")
-        inputs[setup.index(delivery.sender)] = said.input_digest
+        inputs[setup.index(delivery.sender)] = message.input_digest
     if tuple(sorted(inputs)) != known.added or len(proof.receipts) != len(known.added):
         raise PeerError(SERVER, f"proves {setup.describe()} without one receipt for each vector")
     return inputs

@@ -4,13 +4,13 @@ from .file import account_beside as account_beside
 from .file import begin_account as begin_account
 from .head import MACHINE_VARIABLE as MACHINE_VARIABLE
 from .head import STATE_VARIABLE as STATE_VARIABLE
+from .head import AccountHead as AccountHead
 from .head import Mount as Mount
-from .head import Tip as Tip
 from .head import check_state_folder as check_state_folder
 from .head import mount_of as mount_of
 from .head import state_folder as state_folder
+from .run_account import OpenAccount as OpenAccount
 from .run_account import OwnData as OwnData
-from .run_account import RunBook as RunBook
 from .summary import RunAccount as RunAccount
 from .summary import by_run as by_run
 from .summary import chosen_epsilon as chosen_epsilon

@@ -16,7 +16,7 @@ from securefl.runtime.account.entries import (
     line_of,
     read_lines,
 )
-from securefl.runtime.account.head import MACHINE_VARIABLE, STATE_VARIABLE, Tip, machine_name
+from securefl.runtime.account.head import MACHINE_VARIABLE, STATE_VARIABLE, AccountHead, machine_name
 from securefl.runtime.account.summary import key_digest
 
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,14 +63,14 @@ class AccountFile:
     """
 
     def __init__(
-        self, path: Path, owner: crypto.PublicIdentity, tip: Tip | None, *, adopt: bool = False
+        self, path: Path, owner: crypto.PublicIdentity, head: AccountHead | None, *, adopt: bool = False
     ) -> None:
         self._path = path
-        self._tip = tip
+        self._tip = head
         self._handle = _lock_file(path, owner)
         self._held: int | None = None
         try:
-            self._held = None if tip is None else _hold_lock(tip, path, owner)
+            self._held = None if head is None else _hold_lock(head, path, owner)
             entries, hashes, self._whole = self._read()
             self._check_owner(entries, owner)
             self._lines, self._last = len(hashes), hashes[-1]
@@ -148,12 +148,12 @@ class AccountFile:
             return
         here = machine_name()
         kept = [entry.machine for entry in entries if isinstance(entry, Kept)]
-        tip = None if adopt else self._tip.read()
-        if adopt or not (kept or tip):
+        head = None if adopt else self._tip.read()
+        if adopt or not (kept or head):
             self.append(Kept(machine=here))
             return
         remedy = "restore the newest copy; if this is the newest: securefl account --adopt"
-        if tip is None or (kept and kept[-1] != here):
+        if head is None or (kept and kept[-1] != here):
             moved = kept and kept[-1] != here
             where = "last used on another machine" if moved else "in use before, and not on this machine"
             raise DecisionError(
@@ -162,7 +162,7 @@ class AccountFile:
                 "if no other copy is in use: securefl account --adopt; in a container keep"
                 f" {STATE_VARIABLE} and set {MACHINE_VARIABLE}",
             )
-        lines, last = tip
+        lines, last = head
         if len(hashes) < lines:
             raise DecisionError(
                 str(self._path),
@@ -199,9 +199,9 @@ def _lock_file(path: Path, owner: crypto.PublicIdentity) -> int:
     return handle
 
 
-def _hold_lock(tip: Tip, path: Path, owner: crypto.PublicIdentity) -> int:
+def _hold_lock(head: AccountHead, path: Path, owner: crypto.PublicIdentity) -> int:
     """Lock the key: a copy of the file has another lock."""
-    handle = tip.hold()
+    handle = head.hold()
     if handle is None:
         raise _in_use(path, owner)
     return handle

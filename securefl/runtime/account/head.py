@@ -82,13 +82,13 @@ def machine_name() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tip:
+class AccountHead:
     """Tip of one key."""
 
     path: Path
 
     @classmethod
-    def of(cls, key: str) -> Tip:
+    def of(cls, key: str) -> AccountHead:
         """Return this machine's tip of the key with digest ``key``."""
         return cls(state_folder() / f"{key[:32]}.tip")
 
@@ -99,8 +99,8 @@ class Tip:
             ConfigError: the file is unreadable or damaged.
         """
         try:
-            said = json.loads(self.path.read_bytes())
-            lines, last = said["lines"], said["last"]
+            stored = json.loads(self.path.read_bytes())
+            lines, last = stored["lines"], stored["last"]
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -36,7 +36,7 @@ class OwnData(NamedTuple):
         return cls(digest("account site", name).hex(), samples)
 
 
-class RunBook:
+class OpenAccount:
     """Records a run's releases in a party's account."""
 
     def __init__(self, file: AccountFile, plan: RunPlan, data: OwnData) -> None:
@@ -59,8 +59,8 @@ class RunBook:
         self.outcomes, self.taken = summary.outcomes_of(entries, plan.run, joined.server)
         self.atom_seed = known.atom_seed if known else b""
         self.kept = summary.kept_atoms_of(entries, plan.roster)
-        told = known.choices if known else ()
-        self.choice = LastChoice(told[-1].made, told[-1].group) if told else NO_CHOICE
+        choices = known.choices if known else ()
+        self.choice = LastChoice(choices[-1].made, choices[-1].group) if choices else NO_CHOICE
         runs = [entry for entry in entries if isinstance(entry, Run)]
         self._joining = None if runs and _run_line(runs[-1]) == _run_line(joined) else joined
 

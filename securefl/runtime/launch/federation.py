@@ -213,9 +213,9 @@ class LocalRun:
                 broker=_as_client(broker, tls, DEALER),
             )
             children.start(process.dealer, dealer)
-        cast = attacks.behaviours_of(self._scenario, options.seed)
+        behaviours = attacks.behaviours_of(self._scenario, options.seed)
         for name in attacks.party_names(self._scenario.parties):
-            conspires = any(map(attacks.shares_updates, cast.get(name, ())))
+            conspires = any(map(attacks.shares_updates, behaviours.get(name, ())))
             children.start(
                 process.party,
                 replace(
@@ -258,9 +258,9 @@ class LocalRun:
     def _check_parties(self) -> None:
         """End the run if all parties refuse to join, with the first one's reason (ConfigError)."""
         names = attacks.party_names(self._scenario.parties)
-        said = [self._fatal[name] for name in names if name in self._fatal]
-        if len(said) == len(names) and all(one.refused for one in said):
-            raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {said[0].reason}")
+        errors = [self._fatal[name] for name in names if name in self._fatal]
+        if len(errors) == len(names) and all(one.refused for one in errors):
+            raise ConfigError("parties", f"no party joined the run; {names[0]} refused: {errors[0].reason}")
 
     def _report_death(self, name: PartyId, exit_code: int) -> None:
         if exit_code == 0 or self._following.ending is not None or name in self._fatal:

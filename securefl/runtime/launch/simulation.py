@@ -118,9 +118,9 @@ class Simulation:
         logs.go_to(directory.path)
         self._checkpoint = directory.path / CHECKPOINT_FILE
         self._rows = directory.metrics(self._earlier)
-        cast = attacks.behaviours_of(scenario, options.seed)
+        behaviours = attacks.behaviours_of(scenario, options.seed)
         self.metrics = metrics = RunMetrics(
-            scenario, self._rows.append, dishonest=cast.keys(), earlier=self._earlier
+            scenario, self._rows.append, dishonest=behaviours.keys(), earlier=self._earlier
         )
         metrics.on_round = options.on_round
         metrics.know_failures(
@@ -130,7 +130,7 @@ class Simulation:
             lambda round_: {name: party.beyond(round_) for name, party in federation.parties.items()}
         )
         metrics.know_columns(lambda: {name: asdict(one) for name, one in logs.columns.items()})
-        metrics.watch(plan, cast)
+        metrics.watch(plan, behaviours)
         if accounts is not None:
             metrics.account_for(accounts)
         self._rounds = SimulatedRounds(

@@ -42,7 +42,9 @@ Insight = Callable[[scenario.CoalitionAttack, UpdateId], Knowledge]
 
 
 def tellers(
-    attack: scenario.CoalitionAttack, cast: Mapping[PartyId, Sequence[scenario.Behaviour]], occasion: UpdateId
+    attack: scenario.CoalitionAttack,
+    behaviours: Mapping[PartyId, Sequence[scenario.Behaviour]],
+    occasion: UpdateId,
 ) -> tuple[PartyId, ...]:
     """Return the parties whose trained updates a coalition receives, ordered by name.
 
@@ -51,11 +53,15 @@ def tellers(
     """
     there = {party for clusters in occasion.clusters for members in clusters for party in members}
     if attacks.is_omniscient(attack):
-        candidates = {party for party in there if not any(map(attacks.is_byzantine, cast.get(party, ())))}
+        candidates = {
+            party for party in there if not any(map(attacks.is_byzantine, behaviours.get(party, ())))
+        }
     else:
         candidates = there.intersection(map(PartyId, attack.parties))
     spoken = {None, "after-masked-input", "after-freeze", "after-release"}
-    return tuple(sorted(p for p in candidates if attacks.silence(cast.get(p, ()), occasion.round) in spoken))
+    return tuple(
+        sorted(p for p in candidates if attacks.silence(behaviours.get(p, ()), occasion.round) in spoken)
+    )
 
 
 def nobody_tells(attack: scenario.CoalitionAttack, _occasion: UpdateId) -> Knowledge:

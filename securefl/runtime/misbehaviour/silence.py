@@ -69,7 +69,7 @@ class DropsOut:
         return self._until_the_step(effects)
 
     def _until_the_step(self, effects: tuple[seam.Action, ...]) -> tuple[seam.Action, ...]:
-        said: list[seam.Action] = []
+        kept: list[seam.Action] = []
         for position, effect in enumerate(effects):
             stage = _STAGES.get(type(effect.message)) if isinstance(effect, kernel.Send) else None
             if (
@@ -77,18 +77,18 @@ class DropsOut:
                 or stage is None
                 or not self._behaviour.acts(effect.place.round)
             ):
-                said.append(effect)
+                kept.append(effect)
                 continue
             self._note(effect)
             if self._phase == "before-keys":
-                return (*said, *self._fall_silent(effect.place.round), *_mute(effects[position:]))
+                return (*kept, *self._fall_silent(effect.place.round), *_mute(effects[position:]))
             if stage <= _LAST_STAGE[self._phase]:
-                said.append(effect)
+                kept.append(effect)
             if self._phase == "after-release" and isinstance(effect.message, messages.Release):
-                return (*said, *self._fall_silent(effect.place.round), *_mute(effects[position + 1 :]))
+                return (*kept, *self._fall_silent(effect.place.round), *_mute(effects[position + 1 :]))
         if self._instances and self._complete == self._instances:
-            said += self._fall_silent(self._round)
-        return tuple(said)
+            kept += self._fall_silent(self._round)
+        return tuple(kept)
 
     def _note(self, send: kernel.Send[messages.AnyMessage]) -> None:
         """Track this party's instances; a retry makes one incomplete again."""

@@ -33,8 +33,8 @@ def seams_of(behaviours: Sequence[scenario.Behaviour], me: PartyId, own: Entropy
         clip=_Unclipped(unclipped) if unclipped else HONEST.clip,
         encode=_Concentrated(sparse, encode) if sparse else encode,
         noise=_Noiseless(silent) if silent else HONEST.noise,
-        without=_Bare(silent) if silent else HONEST.without,
-        said=_Lied(liars) if liars else HONEST.said,
+        left_out_components=_Bare(silent) if silent else HONEST.left_out_components,
+        metrics=_Lied(liars) if liars else HONEST.metrics,
         release=_WrongShares(spoiled) if spoiled else HONEST.release,
     )
 
@@ -78,7 +78,7 @@ def _craft_update(
 ) -> F64:
     """Return the update to send: the trained one if too few mates trained for the attack."""
     if not isinstance(attack, scenario.CoalitionAttack):
-        return attack.craft(update, occasion.before, entropy)
+        return attack.craft(update, occasion.parameters, entropy)
     knowledge = insight(attack, occasion)
     if len(knowledge) < attack.rows_needed:
         return update
@@ -168,13 +168,13 @@ class _Lied:
 
     lies: tuple[scenario.FalseMetrics, ...]
 
-    def __call__(self, said: F64, occasion: UpdateId) -> F64:
+    def __call__(self, metrics: F64, occasion: UpdateId) -> F64:
         lie = next((one for one in self.lies if one.acts(occasion.round)), None)
         if lie is None:
-            return said
+            return metrics
         # Values beyond a bound are encoded as the bound; the sample count stays plausible.
-        extreme = np.full_like(said, np.inf if lie.extreme == "most" else -np.inf)
-        extreme[0] = said[0]
+        extreme = np.full_like(metrics, np.inf if lie.extreme == "most" else -np.inf)
+        extreme[0] = metrics[0]
         return extreme
 
 

@@ -111,17 +111,17 @@ class Accomplice:
     def __init__(
         self,
         me: PartyId,
-        cast: Mapping[PartyId, Sequence[scenario.Behaviour]],
+        behaviours: Mapping[PartyId, Sequence[scenario.Behaviour]],
         folder: CoalitionFolder,
         patience: float,
     ) -> None:
         self._me = me
-        self._cast = cast
+        self._cast = behaviours
         self._folder = folder
         self._patience = patience
         self._attacks = [
             b
-            for b in cast.get(me, ())
+            for b in behaviours.get(me, ())
             if isinstance(b, scenario.CoalitionAttack) and attacks.shares_updates(b)
         ]
         self._drawn: ClustersDrawn | None = None
@@ -189,9 +189,9 @@ class Accomplice:
         self._folder.post(round_, work, update)
         if attack.actors is None or self._me in misbehaviour.actors_of(attack, occasion):
             others = [mate for mate in mates if mate != self._me]
-            told = self._folder.collect(round_, work, others, occasion.before.size, until)
+            exchanged = self._folder.collect(round_, work, others, occasion.parameters.size, until)
             own = {} if update is None else {self._me: update}
-            self._known[round_, work] = misbehaviour.Knowledge({**told, **own})
+            self._known[round_, work] = misbehaviour.Knowledge({**exchanged, **own})
 
     def leave(self) -> None:
         """End all waiting."""
@@ -203,7 +203,7 @@ class Accomplice:
 
 
 def accomplice_of(
-    settings: ProcessSettings, cast: Mapping[PartyId, Sequence[scenario.Behaviour]]
+    settings: ProcessSettings, behaviours: Mapping[PartyId, Sequence[scenario.Behaviour]]
 ) -> Accomplice | None:
     """Return this party's part in a coalition; None if it has none.
 
@@ -214,7 +214,9 @@ def accomplice_of(
     """
     attacks.check_runnable(settings.scenario.behaviours)
     me = settings.name
-    attack = next((behaviour for behaviour in cast.get(me, ()) if attacks.shares_updates(behaviour)), None)
+    attack = next(
+        (behaviour for behaviour in behaviours.get(me, ()) if attacks.shares_updates(behaviour)), None
+    )
     if attack is None:
         return None
     if settings.coalition_dir is None:
@@ -224,4 +226,4 @@ def accomplice_of(
             "use securefl run or securefl simulate",
         )
     patience = settings.scenario.deadlines.training / (2 * clustering.works_of(settings.scenario.clustering))
-    return Accomplice(me, cast, CoalitionFolder(settings.coalition_dir, me), patience)
+    return Accomplice(me, behaviours, CoalitionFolder(settings.coalition_dir, me), patience)

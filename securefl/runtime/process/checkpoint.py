@@ -36,6 +36,8 @@ VERSION: Final = 1
 """Written version; earlier ones are read."""
 CHECKPOINT: Final = "server.checkpoint"
 _HEAD: Final = b"securefl server checkpoint\n"
+_STORED_PENDING: Final = {"verifiers_by_place": "asked"}
+"""Names in the file of fields of a pending claim that were renamed."""
 _ONLY_GIVEN: Final = frozenset({"values"})
 _DAMAGED: Final = (msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError, SecureflError)
 _GO_ON: Final = "restore the newest copy, or start a new run with another --run and another --out"
@@ -83,7 +85,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 @lru_cache(maxsize=1)
 def _types() -> Mapping[str, Any]:
-    kinds = {name: kind for name, (_, kind) in ServerState.checkpoint_parts().items()}
+    kinds = {name: part.type for name, part in ServerState.checkpoint_parts().items()}
     return kinds | {"pending": _PendingPart | None, "done": RoundDone | None, "norm": float | None}
 
 
@@ -108,7 +110,7 @@ def _lasting(standing: ServerState) -> dict[str, Any]:
     if standing.claims.pending is not None:
         pending = standing.claims.pending
         names = (field.name for field in fields(pending))
-        whole = {name: getattr(pending, name) for name in names}
+        whole = {_STORED_PENDING.get(name, name): getattr(pending, name) for name in names}
         parts["pending"] = whole | {"before": _lasting(pending.before)}
     return parts
 

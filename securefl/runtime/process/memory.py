@@ -27,7 +27,7 @@ class Memory:
     """Durable stores of a party, and its state at the start."""
 
     journal: FileJournal
-    book: account.RunBook | None
+    account: account.OpenAccount | None
     """None for a key that ends with the run."""
     releases: int
     allowed: int | None
@@ -36,22 +36,22 @@ class Memory:
     @property
     def spent(self) -> int:
         """Last round that the party has begun; -1 for none."""
-        return max(self.journal.spent, *(self.book.rounds if self.book else ()), -1)
+        return max(self.journal.spent, *(self.account.rounds if self.account else ()), -1)
 
     @property
     def atom_seed(self) -> bytes:
         """Seed of the atoms in which updates may have been sent."""
-        return self.journal.atom_seed or (self.book.atom_seed if self.book else b"")
+        return self.journal.atom_seed or (self.account.atom_seed if self.account else b"")
 
     @property
     def choice(self) -> LastChoice:
         """Task group that the party has named last."""
-        known = self.book.choice if self.book else NO_CHOICE
+        known = self.account.choice if self.account else NO_CHOICE
         return max(self.journal.choice, known)
 
     def context(self, plan: RunPlan) -> dict[str, Any]:
         """Return the fields of a :class:`PartyContext` that journal and account hold."""
-        known = shared_fields(self.book, PartyContext) if self.book else {"kept": simulated_atoms(plan)}
+        known = shared_fields(self.account, PartyContext) if self.account else {"kept": simulated_atoms(plan)}
         return shared_fields(self.journal, PartyContext) | known | shared_fields(self, PartyContext)
 
 
@@ -72,15 +72,15 @@ def open_memory(
         allowed = own_releases(plan, settings.own_budget, settings.own_spent)
         yield Memory(journal, None, len(journal.submitted) * works, allowed)
         return
-    tip = account.Tip.of(account.key_digest(identity.public))
-    with account.AccountFile(settings.account, identity.public, tip) as file:
-        book = account.RunBook(file, plan, data)
-        allowed = own_releases(plan, settings.own_budget, settings.own_spent, book.spent)
-        if reason := reason_to_leave(book.outcomes):
+    head = account.AccountHead.of(account.key_digest(identity.public))
+    with account.AccountFile(settings.account, identity.public, head) as file:
+        open_account = account.OpenAccount(file, plan, data)
+        allowed = own_releases(plan, settings.own_budget, settings.own_spent, open_account.spent)
+        if reason := reason_to_leave(open_account.outcomes):
             raise DecisionError(
                 str(settings.account),
                 reason,
                 "ask the server's operator why; to join anyway: securefl account --forgive",
             )
-        counted = (journal.submitted | book.rounds) - book.refunded
-        yield Memory(journal, book, len(counted) * works, allowed)
+        counted = (journal.submitted | open_account.rounds) - open_account.refunded
+        yield Memory(journal, open_account, len(counted) * works, allowed)

@@ -113,7 +113,7 @@ async def run_party(
                 ),
                 awaited=machine.awaited_peers,
                 journal=memory.journal,
-                account=memory.book,
+                account=memory.account,
                 seam=behaviour.effects
                 if accomplice is None
                 else misbehaviour.Chain([accomplice, behaviour.effects]),

@@ -159,9 +159,11 @@ async def run_server(
         return work.evaluator.evaluate(params)
 
     def farewell(reason: str) -> tuple[kernel.Send[messages.AnyMessage], ...]:
-        said = text.without_folders(reason)[:1000]
+        text_sent = text.without_folders(reason)[:1000]
         goes_on = settings.resumes and reason != assemble.stopped_by(signal.SIGINT.name)
-        last = messages.Pause(reason=said) if goes_on else messages.Goodbye(reason=said, aborted=True)
+        last = (
+            messages.Pause(reason=text_sent) if goes_on else messages.Goodbye(reason=text_sent, aborted=True)
+        )
         return (kernel.Send(EVERYONE, kernel.Place(-1), last),)
 
     models = RoundModels(settings.out / MODEL_FILE, module, settings.keep_models, scenario.groups.count)
@@ -180,9 +182,9 @@ async def run_server(
                 # An earlier server was killed before recording the end.
                 open_witness(plan)
                 return (
-                    kernel.Aborted(over.told.reason)
-                    if over.told.aborted
-                    else kernel.Finished(over.told.reason)
+                    kernel.Aborted(over.goodbye.reason)
+                    if over.goodbye.aborted
+                    else kernel.Finished(over.goodbye.reason)
                 )
         transport, frame_limit = await assemble.open_transport(settings)
         try:

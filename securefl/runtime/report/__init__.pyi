@@ -27,11 +27,11 @@ from .statistics import outside_lines as outside_lines
 from .summary import Summary as Summary
 from .summary import summarise as summarise
 from .text import count_of as count_of
+from .text import filter_name as filter_name
 from .text import list_of as list_of
 from .text import percent as percent
 from .text import printable as printable
 from .text import seconds as seconds
-from .text import sieve as sieve
 from .text import size as size
 from .witness import Ending as Ending
 from .witness import Fact as Fact

@@ -130,9 +130,9 @@ class Checked:
 class CheckWatch:
     """Comparison of excluded sums with the deviating parties."""
 
-    def __init__(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+    def __init__(self, plan: RunPlan, behaviours: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         self._plan = plan
-        self._cast = {party: tuple(shown) for party, shown in cast.items() if party != SERVER}
+        self._cast = {party: tuple(shown) for party, shown in behaviours.items() if party != SERVER}
 
     def check_results(self, records: Sequence[RoundRecord]) -> Checked:
         """Return the results of the checks in these rounds."""

@@ -99,7 +99,7 @@ def in_words(code: int, judgements: Sequence[Judgement], outcome: Outcome) -> st
     if outcome.cut:
         return "updates were cut: an honest one had coordinates beyond encoding.range"
     if code == EXIT_UNEXPECTED and all(judgement.ok for judgement in judgements):
-        last = "round" if outcome.fruitless == 1 else f"{outcome.fruitless} rounds"
+        last = "round" if outcome.rounds_without_update == 1 else f"{outcome.rounds_without_update} rounds"
         return f"the run ended, but no model came of its last {last}"
     return MEANING[code]
 
@@ -111,7 +111,7 @@ def _meets_expectation(judgements: Sequence[Judgement], metric: str) -> bool:
 
 def _in_vain(judgements: Sequence[Judgement], outcome: Outcome) -> bool:
     stated = _meets_expectation(judgements, "rounds") or _meets_expectation(judgements, "verified_rounds")
-    return outcome.fruitless > 0 and not outcome.aborted and not stated
+    return outcome.rounds_without_update > 0 and not outcome.aborted and not stated
 
 
 def _judge(expect: scenario.Expect, measured: float | None, deviation: float) -> Judgement:

@@ -39,13 +39,13 @@ class FrameKeeper:
         ``kept``: SHA-256 of the signed frame, or of a message that arrived in parts. ``claim``: SHA-256 of a
         proof's claim, stored separately. ``length``: parameters of a model.
         """
-        said, fields = delivery.message, dict[str, JsonValue]()
-        if isinstance(said, self._kinds):
-            fields["kept"] = self.keep(delivery.signed or wire.encode(said))
-        if isinstance(said, messages.OpeningProof | messages.StepProof):
-            fields["claim"] = self.keep(wire.encode(said.claim))
-        if isinstance(said, messages.ModelAnnounce):
-            fields["length"] = len(said.params) // 4
+        message, fields = delivery.message, dict[str, JsonValue]()
+        if isinstance(message, self._kinds):
+            fields["kept"] = self.keep(delivery.signed or wire.encode(message))
+        if isinstance(message, messages.OpeningProof | messages.StepProof):
+            fields["claim"] = self.keep(wire.encode(message.claim))
+        if isinstance(message, messages.ModelAnnounce):
+            fields["length"] = len(message.params) // 4
         return fields
 
     def forget(self, transcript: Path) -> None:

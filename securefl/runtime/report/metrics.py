@@ -111,10 +111,10 @@ class RunMetrics:
         """Return True if ``name`` has no behaviour in the scenario."""
         return name not in self._dishonest
 
-    def watch(self, plan: RunPlan, cast: Mapping[PartyId, Sequence[Behaviour]]) -> None:
+    def watch(self, plan: RunPlan, behaviours: Mapping[PartyId, Sequence[Behaviour]]) -> None:
         """Set the deviating parties for the tally of the checks."""
         if plan.scenario.checks.kind != "none":
-            self._watch = checks.CheckWatch(plan, cast)
+            self._watch = checks.CheckWatch(plan, behaviours)
 
     def check_results(self) -> checks.Checked | None:
         """Return the results of the checks, if any."""
@@ -266,7 +266,7 @@ class RunMetrics:
             updates_refused=sum(out.reason == OVERSIZED for record in records for out in record.left_out),
             verified_rounds=list(self.claims.values()).count("") if self.claims else None,
             dishonest_counted=sum(len(self._dishonest.intersection(r.counted)) for r in records),
-            fruitless=len(list(takewhile(self._gave_nothing, reversed(records)))),
+            rounds_without_update=len(list(takewhile(self._gave_nothing, reversed(records)))),
         )
 
     def _gave_nothing(self, record: RoundRecord) -> bool:
@@ -275,10 +275,10 @@ class RunMetrics:
         return void or bool(self.claims.get(record.round))
 
     def _evaluation(self) -> Sequence[metrics.Measured]:
-        told = [record for record in self.records if record.metrics]
-        if not told:
+        evaluated = [record for record in self.records if record.metrics]
+        if not evaluated:
             return ()
-        record = best_evaluated(told, self._scenario) or told[-1]
+        record = best_evaluated(evaluated, self._scenario) or evaluated[-1]
         return record.metrics
 
     def _open(self, now: float) -> RoundDraft:

@@ -38,7 +38,7 @@ class Outcome(RunEnd):
     updates_refused: int = 0
     dishonest_counted: int = 0
     verified_rounds: int | None = None
-    fruitless: int = 0
+    rounds_without_update: int = 0
     """Last rounds without a model: no sum was usable, or verifiers refused the step."""
     failures: int | None = None
     """Failed trainings of counted parties; None if unknown to this process."""

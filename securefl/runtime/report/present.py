@@ -21,7 +21,7 @@ from securefl.runtime.report.checks import check_lines
 from securefl.runtime.report.expect import in_words
 from securefl.runtime.report.records import LeftOut, RoundRecord, best_evaluated, unused_rounds
 from securefl.runtime.report.summary import Summary
-from securefl.runtime.report.text import late_text, sieve
+from securefl.runtime.report.text import filter_name, late_text
 from securefl.runtime.report.weighing import weighing_lines
 from securefl.scenario import Scenario
 
@@ -108,18 +108,18 @@ def _accuracy(summary: Summary, console: Console) -> Iterator[Text]:
 
 
 def _evaluation_line(summary: Summary) -> Text:
-    told = [record for record in summary.rounds if record.metrics]
-    if not told and summary.scenario.evaluation.metrics:
+    evaluated = [record for record in summary.rounds if record.metrics]
+    if not evaluated and summary.scenario.evaluation.metrics:
         return Text("no metrics of sites were used: the log of each site (NAME.site.jsonl) has the reason")
-    if not told:
+    if not evaluated:
         return Text("the server has no test set: see the log of each site (NAME.site.jsonl) for its results")
     if summary.scenario.model.by_columns:
         table = statistics.statistics_text(
-            metrics.Statistics.of(summary.scenario.evaluation, told[-1].metrics)
+            metrics.Statistics.of(summary.scenario.evaluation, evaluated[-1].metrics)
         )
         return Text("\n".join((table, *statistics.outside_lines(summary.columns))))
-    best = best_evaluated(told, summary.scenario)
-    record = best or told[-1]
+    best = best_evaluated(evaluated, summary.scenario)
+    record = best or evaluated[-1]
     which = "best" if best is not None else "last evaluated"
     return Text.assemble(
         (metrics_text(record.metrics), "bold"),
@@ -237,10 +237,10 @@ def _verification_lines(summary: Summary) -> Iterator[Text]:
     if not summary.claims:
         return
     confirmed = [round_ for round_, reason in summary.claims.items() if not reason]
-    told = (
+    lines = (
         f"verifiers confirmed the step of {text.count_of(len(confirmed), 'round')} of {len(summary.claims)}"
     )
-    yield Text(f"{told}: sums, rule and model match the signed inputs of the parties")
+    yield Text(f"{lines}: sums, rule and model match the signed inputs of the parties")
     for round_, reason in summary.claims.items():
         if reason:
             yield Text.assemble(
@@ -321,7 +321,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
     """Yield a table of rounds on a terminal; otherwise only events."""
     records = summary.rounds
     if not console.is_terminal:
-        yield from map(Text, _event_lines(records, sieve(summary.scenario.groups)))
+        yield from map(Text, _event_lines(records, filter_name(summary.scenario.groups)))
         return
     shown = _worth_showing(records)
     if shown:
@@ -338,7 +338,7 @@ def rounds_shown(summary: Summary, console: Console) -> Iterator[Table | Text]:
                 _of(len(record.sums), len(record.sums) + len(record.lost), "red"),
                 text.seconds(record.seconds["total"]),
                 Text(
-                    "; ".join(_events(record, sieve(summary.scenario.groups))),
+                    "; ".join(_events(record, filter_name(summary.scenario.groups))),
                     style="yellow" if record.left_out else "dim",
                 ),
             )
@@ -430,8 +430,8 @@ def _left_out(record: RoundRecord) -> Iterator[str]:
     for out in record.left_out:
         by_reason.setdefault(out.reason, []).append(out)
     for reason, group in by_reason.items():
-        said = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
-        yield f"{text.list_of(out.party for out in group)}: {text.printable(said)}"
+        stated_reason = reason if len(group) == 1 else reason.replace("its update was", "their updates were")
+        yield f"{text.list_of(out.party for out in group)}: {text.printable(stated_reason)}"
 
 
 def _repeats(record: RoundRecord) -> Iterator[str]:

@@ -130,9 +130,9 @@ class RunDirectory:
         first = self.model_file
         further = {f"model {n}": str(first.with_stem(f"{first.stem}-{n}")) for n in range(1, count)}
         best = {"best model": str(self.best_file)} if self.best_file.exists() else {}
-        told = {"statistics": str(self.statistics_file)} if self.statistics_file.exists() else {}
+        extra_files = {"statistics": str(self.statistics_file)} if self.statistics_file.exists() else {}
         rounds = {"round models": str(self.round_models)} if self.round_models.exists() else {}
-        return {"model": str(first), **further, **best, **rounds, **told}
+        return {"model": str(first), **further, **best, **rounds, **extra_files}
 
     def files(self, count: int, *, transcripts: bool = True) -> dict[str, str]:
         """Return paths of all files of a live run with ``count`` models, by label."""

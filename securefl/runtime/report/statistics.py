@@ -49,9 +49,9 @@ def outside_lines(columns: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _row(name: str, one: metrics.FeatureStatistics) -> tuple[str, ...]:
     reach = "" if one.mean_range is None else " to ".join(map(digits, one.mean_range))
-    told = ("-" if value is None else digits(value) for value in (one.low, one.median, one.high))
+    cells = ("-" if value is None else digits(value) for value in (one.low, one.median, one.high))
     moments = (_with_error(one, "mean"), _with_error(one, "std"))
-    return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *moments, *told, reach)
+    return (name, f"{one.count:.0f}", f"{one.missing:.0f}", *moments, *cells, reach)
 
 
 def _least(one: metrics.FeatureStatistics) -> str:

@@ -150,7 +150,7 @@ class Summary:
                 **_backdoor(outcome.backdoor_success),
                 "model_destroyed": self.destroyed,
                 "rounds": outcome.rounds,
-                "fruitless_last_rounds": outcome.fruitless,
+                "fruitless_last_rounds": outcome.rounds_without_update,
                 "survivors": outcome.survivors,
                 "clusters_lost": outcome.clusters_lost,
                 "opened_sums": outcome.opened_sums,

@@ -44,7 +44,7 @@ def curve(values: Sequence[float], width: int, height: int = 1, *, ascii_only: b
     ]
 
 
-def sieve(groups: scenario.Groups) -> str:
+def filter_name(groups: scenario.Groups) -> str:
     """Return the name of the filter that excludes opened sums, besides the checks."""
     return "rule" if groups.screen is None else "rule or screen"
 

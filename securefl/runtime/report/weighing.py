@@ -74,5 +74,5 @@ def weighing_lines(found: Weighing | None) -> Iterator[str]:
         yield f"sample counts were truncated at {found.cap:,}: {above}"
     else:
         yield f"no sample count was truncated: the largest allowed is {found.cap:,}"
-    said = f"{text.printable(found.most, 32)} declared the largest count, {found.declared:,} samples"
-    yield f"{said}, and had {text.percent(found.share)} of the weight"
+    sentence = f"{text.printable(found.most, 32)} declared the largest count, {found.declared:,} samples"
+    yield f"{sentence}, and had {text.percent(found.share)} of the weight"

@@ -55,9 +55,9 @@ class SimulatedCoalition:
                 raise UsageError(
                     "cannot train for Byzantine parties: the federation was not connected to their trainings"
                 )
-            told = self._trainings.of(occasion, misbehaviour.tellers(attack, self._cast, occasion))
+            trainings = self._trainings.of(occasion, misbehaviour.tellers(attack, self._cast, occasion))
             self._known[key] = misbehaviour.Knowledge(
-                {party: update for party, update in told if update is not None}
+                {party: update for party, update in trainings if update is not None}
             )
         return self._known[key]
 

@@ -54,10 +54,12 @@ def held_by_split(
     shards, test, server = shards_of(dataset, rows, turns_of(scenario.groups, names))
     module = models.model_of(scenario, test.input_shape, test.classes, seed, tokens=test.tokens)
 
-    def crew(cast: Mapping[PartyId, misbehaviour.PartyBehaviour], root: entropy.Entropy) -> ChosenTrainers:
+    def crew(
+        behaviours: Mapping[PartyId, misbehaviour.PartyBehaviour], root: entropy.Entropy
+    ) -> ChosenTrainers:
         model, training = scenario.model, scenario.training
         return choose_trainers(
-            model, module, shards, cast, training, where, root, exact=exact, threads=threads
+            model, module, shards, behaviours, training, where, root, exact=exact, threads=threads
         )
 
     def consult(root: entropy.Entropy) -> Consult | None:

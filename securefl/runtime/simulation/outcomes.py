@@ -69,7 +69,7 @@ def fates(
     submitted = summing.able
     further: tuple[tuple[ClusterKey, attempts.Attempt], ...] = ()
     unready = summing.unready
-    if plan.sums.everyone:
+    if plan.sums.requires_all_members:
         tried = attempts.started_over(plan, assignment, clusters, summing, submitted, deviations)
         submitted, further, unready = dict(tried.submitted), tried.further, {**unready, **tried.lost}
     quorum = plan.limits.quorum
@@ -123,7 +123,7 @@ def fates(
 
 
 def _releases_needed(plan: RunPlan, counted: int) -> int:
-    return counted if plan.sums.everyone else plan.scenario.secure_sum.threshold
+    return counted if plan.sums.requires_all_members else plan.scenario.secure_sum.threshold
 
 
 def _until_inputs(

@@ -122,7 +122,7 @@ class SimulatedParty:
         own = instance_entropy(self._own, setup.place)
         secret, index = secure_sum.noise_secret(own), setup.index(self.name)
         components = secure_sum.components_from(setup.removable, setup.instance, index, secret, 0)
-        without = self._behaviour.seams.without(setup.certain, setup.place.round)
+        without = self._behaviour.seams.left_out_components(setup.certain, setup.place.round)
         yield from islice(components, without, setup.removable.dropouts(survivors))
 
     def momentum_start(self, plan: RunPlan, weight: float) -> F64:

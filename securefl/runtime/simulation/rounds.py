@@ -173,7 +173,7 @@ class SimulatedRounds:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
             standing = add_skipped_round(self._plan, standing)
             return walk.end_void_round(self._plan, standing, tuple(present), alone=True)
-        standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=0, lone_seconds=0.0))
+        standing = replace(standing, quorum=replace(standing.quorum, skipped_in_a_row=0, waited_seconds=0.0))
         self._report(StepReached(round_, "reveal"))
         samples = {name: party.samples for name, party in present.items()}
         if fated is not None and fated.drawn is not None:
@@ -193,7 +193,7 @@ class SimulatedRounds:
         deviations, mortal = _deviations(present, round_, fated)
         blocked = self._history.blocked_parties(round_, standing.params, drawn.assignment, present)
         deviations, mortal = deviations.without(blocked), mortal - blocked
-        fate, sums = sum_up(
+        outcome, sums = sum_up(
             self._plan,
             present,
             self._federation.trainings,
@@ -206,30 +206,30 @@ class SimulatedRounds:
             partial(self._history.begin, standing.params, drawn.assignment),
             values=standing.values,
         )
-        self._history.note(fate.givers)
-        self._dead |= mortal & fate.silenced
+        self._history.note(outcome.givers)
+        self._dead |= mortal & outcome.silenced
         totals: Mapping[ClusterKey, int] | None = None
         if clustering.hides_groups(self._plan.scenario.groups):
-            limits = (self._plan.published_limits for _ in fate.survivors)
-            told = slots_counted(round_, sums, least_in_slot(self._plan, limits))
-            fate, sums, totals = _slots_only(fate, sums, told)
-            for cluster in told:
+            limits = (self._plan.published_limits for _ in outcome.survivors)
+            counted = slots_counted(round_, sums, least_in_slot(self._plan, limits))
+            outcome, sums, totals = _slots_only(outcome, sums, counted)
+            for cluster in counted:
                 self._report(cluster)
         sums = sums if fated is None else fated.opened_of(sums)
-        self._tell(round_, drawn, fate, sums)
-        return self._step(standing, present, drawn, fate, sums, totals)
+        self._tell(round_, drawn, outcome, sums)
+        return self._step(standing, present, drawn, outcome, sums, totals)
 
     def _step(
         self,
         standing: ServerState,
         present: Mapping[PartyId, SimulatedParty],
         drawn: Draw,
-        fate: RoundOutcomes,
+        outcome: RoundOutcomes,
         sums: Sequence[ClusterSum],
         totals: Mapping[ClusterKey, int] | None,
     ) -> tuple[ServerState, RoundDone, tuple[AnyReport, ...]]:
         round_ = standing.round
-        counted = fate.survivors if fate.certified else frozenset()
+        counted = outcome.survivors if outcome.certified else frozenset()
         if has_carry(self._plan, "own"):
             self._own |= {
                 name: present[name].momentum_start(self._plan, drawn.weights[name]) for name in counted
@@ -254,9 +254,9 @@ class SimulatedRounds:
         """End a round in which the server of the run was killed, as the next server did."""
         self._report(RoundSkipped(standing.round, "the run's server was killed in it"))
         releases = add_round(self._plan, standing.releases, drawn)
-        standing = replace(standing, releases=releases, session=replace(standing.session, interrupted=True))
+        standing = replace(standing, releases=releases, session=replace(standing.session, lost_broker=True))
         after, done, stepped = walk.end_void_round(self._plan, standing, tuple(sorted(drawn)))
-        return replace(after, session=replace(after.session, interrupted=False)), done, stepped
+        return replace(after, session=replace(after.session, lost_broker=False)), done, stepped
 
     def _choose(
         self, round_: int, present: Mapping[PartyId, SimulatedParty], params: F32
@@ -298,26 +298,26 @@ class SimulatedRounds:
             self._report(ConsultingFailed(round_, str(error)))
             return NO_GRADIENTS
 
-    def _tell(self, round_: int, drawn: Draw, fate: RoundOutcomes, sums: Sequence[ClusterSum]) -> None:
-        for key, attempt in fate.further:
+    def _tell(self, round_: int, drawn: Draw, outcome: RoundOutcomes, sums: Sequence[ClusterSum]) -> None:
+        for key, attempt in outcome.further:
             self._report(InstanceRetried(round_, *key, attempt.number, attempt.excluded))
-        for key, reason in fate.unready.items():
+        for key, reason in outcome.unready.items():
             self._report(InstanceLost(round_, *key, reason))
-        dropped = tuple(p for p in drawn.assignment.participants if p not in fate.eligible)
-        self._report(SurvivorsFrozen(round_, tuple(sorted(fate.eligible)), dropped))
-        for item in withheld_report(round_, fate.admission):
+        dropped = tuple(p for p in drawn.assignment.participants if p not in outcome.eligible)
+        self._report(SurvivorsFrozen(round_, tuple(sorted(outcome.eligible)), dropped))
+        for item in withheld_report(round_, outcome.admission):
             self._report(item)
         if self._plan.limits.quorum is not None:
             self._report(StepReached(round_, "certify"))
-        if fate.certified:
+        if outcome.certified:
             self._report(StepReached(round_, "release"))
-        last = dict(fate.further)
-        for party, (r, j) in fate.refused:
+        last = dict(outcome.further)
+        for party, (r, j) in outcome.refused:
             number = last[r, j].number if (r, j) in last else 0
             setup = self._plan.setup(kernel.Place(round_, r, j, number), drawn.assignment.clusters[r][j], b"")
             wrong = "another seed than it advertised" if setup.everyone else "a wrong seed share"
             self._reject(party, f"released {wrong} in {setup.describe()}")
-        for key, reason in fate.unopened.items():
+        for key, reason in outcome.unopened.items():
             self._report(InstanceLost(round_, *key, reason))
         for opened in sums:
             self._report(SumOpened(round_, opened))
@@ -342,14 +342,16 @@ def _choose_group(chooser: sgd.Chooser, params: F32) -> int | None:
 
 
 def _slots_only(
-    fate: RoundOutcomes, sums: Sequence[ClusterSum], told: Sequence[SlotsCounted]
+    outcome: RoundOutcomes, sums: Sequence[ClusterSum], counted: Sequence[SlotsCounted]
 ) -> tuple[RoundOutcomes, list[ClusterSum], Mapping[ClusterKey, int]]:
     """Return the update part of a round of hidden groups: sums of slots that may be opened."""
-    may = opened_slots(told)
-    unopened = {key: why for key, why in fate.unopened.items() if key in may or key[0] == clustering.COUNTS}
-    refused = tuple(one for one in fate.refused if one[1] in may or one[1][0] == clustering.COUNTS)
-    narrowed = replace(fate, opened=fate.opened & may, unopened=unopened, refused=refused)
-    return narrowed, [one for one in sums if one.key in may], slot_totals(told)
+    may = opened_slots(counted)
+    unopened = {
+        key: why for key, why in outcome.unopened.items() if key in may or key[0] == clustering.COUNTS
+    }
+    refused = tuple(one for one in outcome.refused if one[1] in may or one[1][0] == clustering.COUNTS)
+    narrowed = replace(outcome, opened=outcome.opened & may, unopened=unopened, refused=refused)
+    return narrowed, [one for one in sums if one.key in may], slot_totals(counted)
 
 
 def _deviations(

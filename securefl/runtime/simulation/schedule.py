@@ -46,8 +46,8 @@ class RecordedDraw:
         Raises:
             ConfigError: no run of this scenario draws such clusters.
         """
-        told = groups if clustering.tells_groups(plan.scenario.groups) else NO_GROUPS
-        made = clusters_of(plan, self.seed, samples.keys(), self.atom_seed, told)
+        groups_sent = groups if clustering.tells_groups(plan.scenario.groups) else NO_GROUPS
+        made = clusters_of(plan, self.seed, samples.keys(), self.atom_seed, groups_sent)
         if plan.scenario.clustering.fixed:
             # They follow from the run and its roster, not from the seed.
             members = tuple(sorted({party for row in self.clusters for each in row for party in each}))
@@ -55,7 +55,7 @@ class RecordedDraw:
         if made.clusters != self.clusters:
             reason = "the run drew other clusters than this scenario"
             raise ConfigError("--like", reason, "give its scenario and seed")
-        return with_weights(plan, 0, self.seed, made, samples, self.atom_seed, told)
+        return with_weights(plan, 0, self.seed, made, samples, self.atom_seed, groups_sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Schedule:
     def parties(self) -> frozenset[PartyId]:
         """Parties that were drawn or present in any round."""
         fates = self.rounds.values()
-        return frozenset().union(*(fate.present | (fate.left_open or frozenset()) for fate in fates))
+        return frozenset().union(*(outcome.present | (outcome.left_open or frozenset()) for outcome in fates))
 
     def of(self, round_: int) -> RoundFate:
         """Return the outcome of a round.
@@ -144,20 +144,20 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> 
 
 
 def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transcript.Entry) -> None:
-    said: Mapping[str, Any] = entry.fields
-    if not isinstance(said.get("round"), int):
+    fields: Mapping[str, Any] = entry.fields
+    if not isinstance(fields.get("round"), int):
         return
-    round_ = said["round"]
+    round_ = fields["round"]
     draft = drafts.setdefault(round_, _Draft())
     match entry.kind:
         case "clusters_drawn":
-            clusters = tuple(tuple(tuple(map(PartyId, each)) for each in row) for row in said["clusters"])
-            seeds = bytes.fromhex(said["seed"]), bytes.fromhex(said["atom_seed"])
+            clusters = tuple(tuple(tuple(map(PartyId, each)) for each in row) for row in fields["clusters"])
+            seeds = bytes.fromhex(fields["seed"]), bytes.fromhex(fields["atom_seed"])
             draft.drawn = RecordedDraw(*seeds, clusters)
             drawn = (name for row in clusters for members in row for name in members)
-            draft.present = frozenset((*drawn, *map(PartyId, said["resting"])))
+            draft.present = frozenset((*drawn, *map(PartyId, fields["resting"])))
         case "survivors_frozen":
-            draft.survivors = frozenset(map(PartyId, said["survivors"]))
+            draft.survivors = frozenset(map(PartyId, fields["survivors"]))
         case "claim_refused":
             raise ConfigError(
                 "--like",
@@ -165,7 +165,7 @@ def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transc
                 "give another run",
             )
         case "round_done" if round_ not in rounds:
-            rounds[round_] = _fate(draft, said)
+            rounds[round_] = _fate(draft, fields)
 
 
 def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:

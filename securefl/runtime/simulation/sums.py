@@ -54,11 +54,11 @@ def sum_up(
     occasions = [
         (g, UpdateId(round_, work, model_of(plan, params, g), clusters, values)) for work, g in works
     ]
-    fate = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
+    outcome = outcomes.fates(plan, round_, drawn.assignment, deviations, vetoes)
     totals, counting = _Totals(plan, drawn.assignment), metric_atoms(plan, drawn.atom_seed)
     nothing = np.zeros(plan.upload_length, dtype=np.float64)
     for group, occasion in occasions:
-        names = sorted(name for name in fate.survivors if groups.get(name, 0) == group)
+        names = sorted(name for name in outcome.survivors if groups.get(name, 0) == group)
         for name, update in trainings.of(occasion, names):
             sent = nothing if update is None or name in groupless else update
             sent = with_allowed_metrics(plan, counting, name, sent)
@@ -66,11 +66,11 @@ def sum_up(
             made = parties[name].uploads(plan, round_, upload, group)
             for number, one in enumerate(made, occasion.work):
                 totals.add(name, number, one.ring)
-    last = dict(fate.further)
-    sums = [totals.open_sum(key, last.get(key)) for key in sorted(fate.opened)]
+    last = dict(outcome.further)
+    sums = [totals.open_sum(key, last.get(key)) for key in sorted(outcome.opened)]
     for opened in sums if plan.removable_noise(plan.length) is not None else ():
         _keep_noise(plan, parties, round_, opened, last[opened.key].number if opened.key in last else 0)
-    return fate, sums
+    return outcome, sums
 
 
 def _keep_noise(

@@ -153,7 +153,7 @@ def choose_trainers(
     model: scenario.Model,
     module: torch.nn.Module,
     shards: Mapping[PartyId, data.Shard],
-    cast: Mapping[PartyId, misbehaviour.PartyBehaviour],
+    behaviours: Mapping[PartyId, misbehaviour.PartyBehaviour],
     config: scenario.Training,
     device: torch.device,
     root: Entropy,
@@ -171,21 +171,23 @@ def choose_trainers(
     plain = not exact and config.batch_fraction is None and config.steps is None and config.method.plain
     widths = model.vectorised_widths(first.input_shape, first.classes) if plain else None
     if config.dp_sgd is None and widths is not None:
-        pool, allotments = _allot(shards, cast, device, root)
+        pool, allotments = _allot(shards, behaviours, device, root)
         dense = batched.DenseFleet(widths, pool, config, threads=threads)
         return ChosenTrainers(at_once(dense, allotments), vectorised=True, note=_VECTORISED)
     if config.dp_sgd is None and plain and device.type != "cpu" and batched.fits_fleet(module):
-        pool, allotments = _allot(shards, cast, device, root)
+        pool, allotments = _allot(shards, behaviours, device, root)
         layered = batched.LayerFleet(module, pool, first.input_shape, config)
         return ChosenTrainers(at_once(layered, allotments), vectorised=True, note=_VECTORISED)
     if config.dp_sgd is not None and not exact and batched.fits_fleet(module):
-        pool, allotments = _allot(shards, cast, device, root)
+        pool, allotments = _allot(shards, behaviours, device, root)
         steps = batched.DpFleet(module, pool, first.input_shape, config, config.dp_sgd, threads=threads)
         return ChosenTrainers(steps_at_once(steps, allotments), vectorised=True, note=_VECTORISED)
     # Dropout and custom models draw from torch's global generator.
     alone = device.type != "cpu" or model.draws
     first_crew = {
-        name: rounds.ShardTrainer(module, shard, config, device, cast[name].data, cast[name].poisons)
+        name: rounds.ShardTrainer(
+            module, shard, config, device, behaviours[name].data, behaviours[name].poisons
+        )
         for name, shard in shards.items()
     }
     crews = [first_crew]
@@ -200,16 +202,16 @@ def choose_trainers(
 
 def _allot(
     shards: Mapping[PartyId, data.Shard],
-    cast: Mapping[PartyId, misbehaviour.PartyBehaviour],
+    behaviours: Mapping[PartyId, misbehaviour.PartyBehaviour],
     device: torch.device,
     root: Entropy,
 ) -> tuple[data.SamplePool, Allotments]:
     names = list(shards)
     honest = [(shards[name].x, shards[name].y) for name in names]
-    poisoned = [cast[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
+    poisoned = [behaviours[name].data(shards[name].x, shards[name].y, shards[name].classes) for name in names]
     pool, portions = data.pool_samples(honest + poisoned, device)
     parties = {
-        name: Allotment(portions[index], portions[len(names) + index], cast[name].poisons)
+        name: Allotment(portions[index], portions[len(names) + index], behaviours[name].poisons)
         for index, name in enumerate(names)
     }
     return pool, Allotments(parties, root)
@@ -259,7 +261,7 @@ class Trainings:
     ) -> Iterator[tuple[PartyId, F64 | None]]:
         if names:
             task = TrainingTask(
-                occasion.round, occasion.work, occasion.before, names, self.carries, self.samples
+                occasion.round, occasion.work, occasion.parameters, names, self.carries, self.samples
             )
             for name, update in self._train(task):
                 if update is None:

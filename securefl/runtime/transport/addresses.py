@@ -91,14 +91,14 @@ def none_of(troubles: Mapping[base.BrokerUrl, SecureflError]) -> SecureflError:
     errors = tuple(troubles.values())
     if len(errors) == 1:
         return errors[0]
-    told = "; ".join(_brief(error) for error in errors)
+    reasons = "; ".join(_brief(error) for error in errors)
     if all(isinstance(error, ConfigError) for error in errors):
         return ConfigError(
             "broker",
-            f"all {len(errors)} brokers reject this process: {told}",
+            f"all {len(errors)} brokers reject this process: {reasons}",
             "check the URLs, user names and passwords",
         )
-    return RunAbortedError(f"none of the {len(errors)} brokers can be used: {told}")
+    return RunAbortedError(f"none of the {len(errors)} brokers can be used: {reasons}")
 
 
 def _brief(error: SecureflError) -> str:

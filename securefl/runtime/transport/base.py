@@ -107,7 +107,7 @@ class Transport(Protocol):
 
     def watch(
         self,
-        told: Callable[[Link], None],
+        on_change: Callable[[Link], None],
         lost: Callable[[bool], Iterable[LostFrame]] = lambda _kept: (),
         carriers: Carriers | None = None,
     ) -> None:

@@ -36,11 +36,11 @@ _ASKS, _LEADS = b"?", b"!"
 class RunOverError(ConfigError):
     """The run's server has ended it at this broker."""
 
-    def __init__(self, run: RunId, told: messages.Goodbye) -> None:
+    def __init__(self, run: RunId, goodbye: messages.Goodbye) -> None:
         super().__init__(
-            "--run", f"{run} has ended at this broker: {told.reason}", "choose another id for a new run"
+            "--run", f"{run} has ended at this broker: {goodbye.reason}", "choose another id for a new run"
         )
-        self.told = told
+        self.goodbye = goodbye
 
 
 class _Word(NamedTuple):

@@ -149,16 +149,16 @@ class MqttTransport:
 
     def watch(
         self,
-        told: Callable[[base.Link], None],
+        on_change: Callable[[base.Link], None],
         lost: Callable[[bool], Iterable[base.LostFrame]] = lambda _kept: (),
         carriers: base.Carriers | None = None,
     ) -> None:
         """See :meth:`base.Transport.watch`."""
-        self._told = told
+        self._told = on_change
         self._lost = lost
         self._carriers = carriers
         if not self._link.up:
-            told(self._link)
+            on_change(self._link)
 
     async def close(self) -> None:
         """Unsubscribe and disconnect, or just stop if the broker is gone."""

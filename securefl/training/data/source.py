@@ -190,10 +190,10 @@ def class_count(found: Labelled, source: SampleSource, config: scenario.Data) ->
     Raises:
         ConfigError: they contradict each other.
     """
-    said = len(found.classes) if isinstance(found.classes, tuple) else found.classes
-    if said is not None:
-        check_declared(source.name, config.declared_shape or (), said, config)
-    return said if config.class_count is None else config.class_count
+    declared = len(found.classes) if isinstance(found.classes, tuple) else found.classes
+    if declared is not None:
+        check_declared(source.name, config.declared_shape or (), declared, config)
+    return declared if config.class_count is None else config.class_count
 
 
 def drawn_for_test(labels: I64, fraction: float, names: tuple[str, ...], field: str) -> BoolArray:

@@ -160,16 +160,16 @@ def encode_tensors(arrays: dict[str, npt.NDArray[Any]], metadata: Mapping[str, s
     """Return a safetensors file; unlike safetensors, with metadata in a fixed order."""
     raw = save(arrays, dict(metadata))
     start = 8 + int.from_bytes(raw[:8], "little")
-    told = json.loads(raw[8:start])
+    header = json.loads(raw[8:start])
     if metadata:
-        told["__metadata__"] = dict(sorted(metadata.items()))
-    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+        header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + raw[start:]
 
 
 def head_of(raw: bytes) -> str:
     """Return the head in a safetensors file's metadata, or an empty string."""
-    told = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    found: str = told.get("__metadata__", {}).get(HEAD, "")
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    found: str = header.get("__metadata__", {}).get(HEAD, "")
     return found

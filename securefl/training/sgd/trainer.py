@@ -88,8 +88,8 @@ class LocalTrainer:
                         weight.add_(self._direction(weight, velocity, slope), alpha=-config.learning_rate)
         if correction is not None:
             with torch.no_grad():
-                for control, told in zip(controls, correction.end(), strict=True):
-                    control.copy_(told)
+                for control, change in zip(controls, correction.end(), strict=True):
+                    control.copy_(change)
 
     def _batches(self, samples: int, order: torch.Generator) -> Iterator[torch.Tensor]:
         """Yield the batches of all epochs, as indices into the shard."""

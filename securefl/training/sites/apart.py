@@ -145,13 +145,13 @@ class ApartSite:
         self._round, self._due = -1, 0.0
         self._channel: Channel | None = None
         self._region: Region | None = None
-        said, self._shapes = self._start(time.monotonic() + START_SECONDS)
-        self.samples: Any = said.get("samples")
-        self.frozen_sha256 = str(said.get("frozen_sha256", ""))
-        self.averaged = tuple(map(str, said.get("averaged", ())))
-        if said.get("evaluates") is True:
+        answer, self._shapes = self._start(time.monotonic() + START_SECONDS)
+        self.samples: Any = answer.get("samples")
+        self.frozen_sha256 = str(answer.get("frozen_sha256", ""))
+        self.averaged = tuple(map(str, answer.get("averaged", ())))
+        if answer.get("evaluates") is True:
             self.evaluate = self._evaluate
-        self.state_head = said.get("state_head", {})
+        self.state_head = answer.get("state_head", {})
 
     def parameters(self) -> site.Arrays:
         """Return the site's parameters."""
@@ -164,16 +164,16 @@ class ApartSite:
 
     def fit(self, parameters: site.Arrays, context: site.RoundContext) -> site.Fitted:
         """Train in the process."""
-        said = self._answer("fit", parameters, context)
-        if "kind" in said:
-            raise layout.SiteError(f"fit returned {said['kind']}, expected (parameters, samples, metrics)")
-        if "unnamed" in said:
-            raise layout.SiteError(f"fit returned {said['unnamed']}, expected arrays by name")
-        arrays = self._arrays(said.get("arrays"))
+        answer = self._answer("fit", parameters, context)
+        if "kind" in answer:
+            raise layout.SiteError(f"fit returned {answer['kind']}, expected (parameters, samples, metrics)")
+        if "unnamed" in answer:
+            raise layout.SiteError(f"fit returned {answer['unnamed']}, expected arrays by name")
+        arrays = self._arrays(answer.get("arrays"))
         return (
-            site.Delta(arrays) if said.get("change") is True else arrays,
-            said.get("samples"),
-            said.get("metrics"),
+            site.Delta(arrays) if answer.get("change") is True else arrays,
+            answer.get("samples"),
+            answer.get("metrics"),
         )  # type: ignore[return-value]
 
     def output(self) -> str:
@@ -186,10 +186,10 @@ class ApartSite:
             self._channel.close()
 
     def _evaluate(self, parameters: site.Arrays, context: site.RoundContext) -> site.Judged:
-        said = self._answer("evaluate", parameters, context)
-        if "kind" in said:
-            raise layout.SiteError(f"evaluate returned {said['kind']}, expected (samples, metrics)")
-        return said.get("samples"), said.get("metrics")  # type: ignore[return-value]
+        answer = self._answer("evaluate", parameters, context)
+        if "kind" in answer:
+            raise layout.SiteError(f"evaluate returned {answer['kind']}, expected (samples, metrics)")
+        return answer.get("samples"), answer.get("metrics")  # type: ignore[return-value]
 
     def _answer(self, what: str, parameters: site.Arrays, context: site.RoundContext) -> dict[str, Any]:
         if context.number != self._round:
@@ -203,8 +203,8 @@ class ApartSite:
     def _running(self, names: Iterable[str]) -> tuple[Channel, Region]:
         """Return the process, restarted if it has ended, and its memory for ``names`` in this order."""
         if self._channel is None or self._channel.closed:
-            said, shapes = self._start(self._due)
-            if said.get("samples") != self.samples or shapes != self._shapes:
+            answer, shapes = self._start(self._due)
+            if answer.get("samples") != self.samples or shapes != self._shapes:
                 self.close()
                 raise layout.SiteError("has other samples or parameters after a restart")
         if self._region is None:
@@ -224,8 +224,8 @@ class ApartSite:
         self._channel = channel
         path = [] if self._folder is None else [str(self._folder)]
         try:
-            said = channel.ask({"do": "open", "path": path, **self._asked}, due)
-            return said, _offered_shapes(said)
+            answer = channel.ask({"do": "open", "path": path, **self._asked}, due)
+            return answer, _offered_shapes(answer)
         except BaseException:
             self.close()
             raise
@@ -237,11 +237,11 @@ class ApartSite:
         # Set last: without the mapping, zeros would come back.
         self._region = region
 
-    def _arrays(self, said: Any) -> dict[str, npt.NDArray[Any]]:
+    def _arrays(self, value: Any) -> dict[str, npt.NDArray[Any]]:
         """Return views of the arrays in shared memory; others are zeros that take no memory."""
         assert self._region is not None  # noqa: S101 - for mypy
         found = {}
-        for name, (dtype, shape) in _kinds(said).items():
+        for name, (dtype, shape) in _kinds(value).items():
             if dtype in _FLOATS and self._region.shapes.get(name) == shape:
                 found[name] = self._region.returned_array(name, dtype)
                 continue
@@ -281,42 +281,42 @@ def site_folder(name: str) -> Path | None:
     return None if installed else folder
 
 
-def _good(said: dict[str, Any]) -> dict[str, Any]:
+def _good(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the reply, unless it reports a failure."""
-    if "error" not in said:
-        return said
-    error = layout.SiteError(_line(said["error"]))
-    error.add_note(f"in the site's process:\n{str(said.get('traceback'))[:16_384]}")
+    if "error" not in answer:
+        return answer
+    error = layout.SiteError(_line(answer["error"]))
+    error.add_note(f"in the site's process:\n{str(answer.get('traceback'))[:16_384]}")
     raise error
 
 
-def _offered_shapes(said: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def _offered_shapes(answer: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the parameters in the reply to ``open``.
 
     Raises:
         ConfigError: the site is refused.
         SiteError: it cannot be made, lacks a member, or its parameters are not arrays.
     """
-    if isinstance(said.get("reason"), str):
-        raise ConfigError("--site", _line(said["reason"]), _line(said.get("remedy")))
-    if "lacking" in _good(said):
-        raise layout.SiteError(f"has no {said['lacking']}: docs/sites.md says what a site offers")
-    return _shapes(said.get("arrays"))
+    if isinstance(answer.get("reason"), str):
+        raise ConfigError("--site", _line(answer["reason"]), _line(answer.get("remedy")))
+    if "lacking" in _good(answer):
+        raise layout.SiteError(f"has no {answer['lacking']}: docs/sites.md says what a site offers")
+    return _shapes(answer.get("arrays"))
 
 
-def _line(said: Any) -> str:
+def _line(value: Any) -> str:
     """Return the first line of a text, truncated."""
-    return (str(said).splitlines() or [""])[0][: layout.LONGEST]
+    return (str(value).splitlines() or [""])[0][: layout.LONGEST]
 
 
-def _kinds(said: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+def _kinds(value: Any) -> Mapping[str, tuple[str, tuple[int, ...]]]:
     """Return dtypes and shapes by name.
 
     Raises:
         SiteError: the reply has another form.
     """
     found = {}
-    for item in said if isinstance(said, list) else [None]:
+    for item in value if isinstance(value, list) else [None]:
         match item:
             case [str(name), str(dtype), list(shape)] if name not in found and _is_shape(shape):
                 found[name] = (dtype, tuple(shape))
@@ -330,8 +330,8 @@ def _is_shape(shape: list[Any]) -> bool:
     return whole and len(shape) <= _MOST_DIMENSIONS and math.prod(shape) <= MOST_NUMBERS
 
 
-def _shapes(said: Any) -> dict[str, tuple[int, ...]]:
-    found = {name: shape for name, (dtype, shape) in _kinds(said).items()}
+def _shapes(value: Any) -> dict[str, tuple[int, ...]]:
+    found = {name: shape for name, (dtype, shape) in _kinds(value).items()}
     if sum(map(math.prod, found.values())) > MOST_NUMBERS:
         raise layout.SiteError(f"its process offers more than {MOST_NUMBERS:,} parameters")
     return found

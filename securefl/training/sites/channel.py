@@ -84,7 +84,7 @@ class Channel:
         SiteError: the interpreter cannot be started.
     """
 
-    def __init__(self, python: Path, memory: int, folder: Path, said: str = "") -> None:
+    def __init__(self, python: Path, memory: int, folder: Path, last_output: str = "") -> None:
         ours, theirs = socket.socketpair()
         limit = str(memory * 1_000_000)
         try:
@@ -106,7 +106,7 @@ class Channel:
             theirs.close()
         self._socket, self._number = ours, 0
         self._ended = os.pidfd_open(process.pid)
-        self._output = _Output(process, said)
+        self._output = _Output(process, last_output)
         self._close = weakref.finalize(self, _end, process, ours, self._ended)
         self.exit_code: int | None = None
         self._process = process
@@ -160,12 +160,12 @@ class Channel:
         reply = self._read(length, due)
         self._refuse_unasked()
         try:
-            said = json.loads(reply)
+            answer = json.loads(reply)
         except (ValueError, RecursionError) as error:
             raise SiteError("its process wrote what is no reply") from error
-        if not isinstance(said, dict):
+        if not isinstance(answer, dict):
             raise SiteError("its process wrote what is no reply")
-        return said
+        return answer
 
     def _read(self, size: int, due: float) -> bytearray:
         buffer, at = bytearray(size), 0
@@ -212,9 +212,9 @@ class Channel:
 class _Output:
     """Output of a process, up to a limit; the rest is discarded, so that the process never blocks."""
 
-    def __init__(self, process: subprocess.Popen[bytes], said: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], first_output: str) -> None:
         self._pipe = process.stdout
-        self._kept = bytearray(said.encode())
+        self._kept = bytearray(first_output.encode())
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._drain, name="site output", daemon=True)
         self._thread.start()
@@ -222,8 +222,8 @@ class _Output:
     def take(self) -> str:
         """Return and clear the kept output."""
         with self._lock:
-            said, self._kept = self._kept, bytearray()
-        return said.decode(errors="replace")
+            output, self._kept = self._kept, bytearray()
+        return output.decode(errors="replace")
 
     def finish(self) -> None:
         """Wait for the last output, but not for a process that keeps the pipe."""

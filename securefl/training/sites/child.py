@@ -72,14 +72,14 @@ class Clerk:
             return {"lacking": lacking}
         self._held = site.parameters()
         evaluates = getattr(site, "evaluate", None) is not None
-        said = {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
+        answer = {"samples": _count(site.samples), "evaluates": evaluates, "arrays": _kinds(self._held)}
         if getattr(site, "frozen_sha256", ""):
-            said["frozen_sha256"] = str(site.frozen_sha256)
+            answer["frozen_sha256"] = str(site.frozen_sha256)
         if getattr(site, "averaged", ()):
-            said["averaged"] = [str(name) for name in site.averaged]
+            answer["averaged"] = [str(name) for name in site.averaged]
         if asked["given"]["first"]:
-            said["state_head"] = getattr(site, "state_head", {})
-        return said
+            answer["state_head"] = getattr(site, "state_head", {})
+        return answer
 
     def _region(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Map the shared memory: f32 parameters at its start, results behind them."""
@@ -119,8 +119,8 @@ class Clerk:
         arrays = arrays.arrays if change else arrays
         if not isinstance(arrays, Mapping):
             return {"unnamed": type(arrays).__name__}
-        said = {"change": change, "samples": _count(used), "metrics": _metrics(metrics)}
-        return {"arrays": self._put(arrays), **said}
+        answer = {"change": change, "samples": _count(used), "metrics": _metrics(metrics)}
+        return {"arrays": self._put(arrays), **answer}
 
     def _put(self, arrays: Mapping[str, Any]) -> list[list[Any]]:
         """Copy the arrays that fit into the shared memory; return names, dtypes and shapes of all."""

@@ -24,8 +24,8 @@ Real = TypeVar("Real", F32, F64)
 class SiteError(SecureflError):
     """Unusable result of a site, in one line of limited length; the site's fault."""
 
-    def __init__(self, said: str) -> None:
-        short = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
+    def __init__(self, reason: str) -> None:
+        short = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 3]}..."
         # A line break could forge a line of the log, an escape sequence one of the terminal.
         super().__init__("".join(letter if letter.isprintable() else " " for letter in short))
 
@@ -57,39 +57,39 @@ class Layout:
         """Return the vector as views by name, for callers that copy them at once."""
         return {name: vector[where].reshape(self.shapes[name]) for name, where in self._places()}
 
-    def vector(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> F64:
+    def vector(self, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> F64:
         """Return floating-point arrays by name as one vector f64 ``(d,)``; ``said`` begins the errors.
 
         Raises:
             SiteError: other names, shapes or dtypes, or numbers that are not finite.
         """
-        self.check(arrays, said)
+        self.check(arrays, source)
         joined = np.empty(self.length)
         for name, where in self._places():
             joined[where] = np.asarray(arrays[name]).reshape(-1)
             if not np.isfinite(joined[where]).all():
-                raise SiteError(f"{said} {name} with numbers that are not finite")
+                raise SiteError(f"{source} {name} with numbers that are not finite")
         return joined
 
-    def check(self, arrays: Mapping[str, npt.NDArray[Any]], said: str) -> None:
+    def check(self, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> None:
         """Check the names, shapes and floating-point dtypes of arrays.
 
         Raises:
             SiteError: the first difference.
         """
         if not isinstance(arrays, Mapping):
-            raise SiteError(f"{said} {type(arrays).__name__}, expected arrays by name")
+            raise SiteError(f"{source} {type(arrays).__name__}, expected arrays by name")
         for name in self.shapes:
             if name not in arrays:
-                raise SiteError(f"{said} no array {name}, but {_few(arrays)}")
+                raise SiteError(f"{source} no array {name}, but {_few(arrays)}")
         for name, array in arrays.items():
             if name not in self.shapes:
-                raise SiteError(f"{said} {name}, which the model does not have: it has {_few(self.shapes)}")
+                raise SiteError(f"{source} {name}, which the model does not have: it has {_few(self.shapes)}")
             found = np.asarray(array)
             if found.dtype.kind != "f":
-                raise SiteError(f"{said} {name} of dtype {found.dtype}, expected floating-point numbers")
+                raise SiteError(f"{source} {name} of dtype {found.dtype}, expected floating-point numbers")
             if found.shape != self.shapes[name]:
-                raise SiteError(f"{said} {name} of shape {found.shape}, expected {self.shapes[name]}")
+                raise SiteError(f"{source} {name} of shape {found.shape}, expected {self.shapes[name]}")
 
     def _places(self) -> Iterator[tuple[str, slice]]:
         start = 0

@@ -88,20 +88,24 @@ def open_site(maker: SiteMaker, party: PartyId) -> tuple[Site, Arrays]:
     Raises:
         ConfigError: making it failed, or it lacks a member or samples.
     """
-    said = _maker_name(maker)
+    maker_name = _maker_name(maker)
     try:
         site = maker(party)
         lacking = [name for name in ("samples", "parameters", "fit") if not hasattr(site, name)]
         samples, held = (0, {}) if lacking else (site.samples, site.parameters())
     except (ConfigError, Refused) as error:
-        raise ConfigError(said, f"{party}: {error.reason}", error.remedy) from error
+        raise ConfigError(maker_name, f"{party}: {error.reason}", error.remedy) from error
     except BaseException as error:
         foreign.pass_interrupt(error)
-        raise ConfigError(said, f"{party}: {foreign.describe(error)}") from error
+        raise ConfigError(maker_name, f"{party}: {foreign.describe(error)}") from error
     if lacking:
-        raise ConfigError(said, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers")
+        raise ConfigError(
+            maker_name, f"has no {' and no '.join(lacking)}", "docs/sites.md says what a site offers"
+        )
     if not is_count(samples) or not samples:
-        raise ConfigError(said, f"{party} has {samples!r} samples, expected a whole number of 1 or more")
+        raise ConfigError(
+            maker_name, f"{party} has {samples!r} samples, expected a whole number of 1 or more"
+        )
     return site, held
 
 

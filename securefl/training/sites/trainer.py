@@ -31,7 +31,7 @@ class SiteEvaluated(NamedTuple):
 
     received: Metrics | None
     """Numbers by name; None if the site did not evaluate."""
-    said: F64 | None
+    metric_values: F64 | None
     """Declared metrics as words f64 ``(w,)``, zeros if they cannot be counted; None if none are declared."""
     notes: tuple[str, ...] = ()
     """Reasons why metrics were dropped."""
@@ -46,7 +46,7 @@ class SiteFit(NamedTuple):
     metrics: Metrics
     received: Metrics | None
     """Metrics of the received model, or None."""
-    said: F64 | None = None
+    metric_values: F64 | None = None
     """Declared metrics as words f64 ``(w,)``, or None."""
     notes: tuple[str, ...] = ()
     """Reasons why metrics were dropped."""
@@ -119,7 +119,11 @@ class SiteTrainer:
                 self._log.log_counts(round_, self._column_counts)
         finally:
             self._log.log_output(round_, self._printed())
-        return found.update if found.said is None else np.concatenate((found.update, found.said))
+        return (
+            found.update
+            if found.metric_values is None
+            else np.concatenate((found.update, found.metric_values))
+        )
 
     def fit(self, params: F32, context: RoundContext, entropy: Entropy, carry: F64 | None = None) -> SiteFit:
         """Evaluate, if the site can, and train once from ``params``, f32 ``(d,)``.
@@ -138,7 +142,7 @@ class SiteTrainer:
             update, used, metrics, notes = self._fit(params, context)
         except BaseException as error:
             raise _site_error(error) from error
-        return SiteFit(update, used, metrics, judged.received, judged.said, (*judged.notes, *notes))
+        return SiteFit(update, used, metrics, judged.received, judged.metric_values, (*judged.notes, *notes))
 
     def _named_parameters(self, params: F32) -> dict[str, F32]:
         """Return the model by name, as in a model file."""
@@ -168,8 +172,8 @@ class SiteTrainer:
         if nothing is None or (is_count(samples) and not samples):
             return SiteEvaluated(received, nothing, notes)
         try:
-            said = said_by(self._evaluation, samples, found)
-            return SiteEvaluated(received, said, (*notes, *beyond_range(self._evaluation, received)))
+            metrics = said_by(self._evaluation, samples, found)
+            return SiteEvaluated(received, metrics, (*notes, *beyond_range(self._evaluation, received)))
         except BaseException as error:
             # One sample count applies to all metrics.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))

@@ -20,7 +20,7 @@ from securefl.methods.privacy.release import ReleaseEvent
 from securefl.protocol.kernel.effects import SumsGiven, UpdateGiven
 from securefl.runtime.account.entries import Entry, GroupNamed, Run, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.runtime.account.summary import (
     by_run,
     chosen_epsilon,
@@ -199,12 +199,12 @@ class TestSpentEpsilon:
 
 
 class TestRunBook:
-    def open(self, folder: Path, world: World) -> tuple[AccountFile, RunBook]:
+    def open(self, folder: Path, world: World) -> tuple[AccountFile, OpenAccount]:
         path, owner = folder / "p00.account", world.plan.roster.parties[PartyId("p00")]
         if not path.exists():
             begin_account(path, owner)
         file = AccountFile(path, owner, None)
-        return file, RunBook(file, world.plan, OwnData.of(SHARD))
+        return file, OpenAccount(file, world.plan, OwnData.of(SHARD))
 
     def test_leaves_no_trace_of_a_run_that_it_gave_nothing_to(self, tmp_path: Path) -> None:
         file, book = self.open(tmp_path, World(scenario()))
@@ -261,7 +261,7 @@ class TestRunBook:
             owner = world.plan.roster.parties[PartyId("p00")]
             begin_account(path, owner)
             with AccountFile(path, owner, None) as file:
-                RunBook(file, world.plan, OwnData.of(shard)).enter(UpdateGiven(0, 1))
+                OpenAccount(file, world.plan, OwnData.of(shard)).enter(UpdateGiven(0, 1))
                 entered.append(by_run(file.entries)[0].run.data)
         assert entered[0] == entered[1]
         assert len(set(entered)) == 5

@@ -30,7 +30,7 @@ from securefl.runtime.account.entries import (
     Update,
 )
 from securefl.runtime.account.file import AccountFile, account_beside, begin_account
-from securefl.runtime.account.head import MACHINE_VARIABLE, Tip
+from securefl.runtime.account.head import MACHINE_VARIABLE, AccountHead
 from tests.tiers import examples
 
 ROOT = InsecureSeededEntropy(17)
@@ -50,7 +50,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "p00.account"
-        self.tip = Tip(folder / "state" / "p00.tip")
+        self.tip = AccountHead(folder / "state" / "p00.tip")
         begin_account(self.path, OWNER)
 
     def open(self, owner: PublicIdentity = OWNER, *, adopt: bool = False) -> AccountFile:
@@ -177,7 +177,7 @@ def test_a_machine_that_is_named_keeps_its_name_with_another_host_name(
 def test_a_copy_on_another_machine_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write(*MORE)
     monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
-    there = Tip(place.tip.path.with_name("elsewhere.tip"))
+    there = AccountHead(place.tip.path.with_name("elsewhere.tip"))
     with pytest.raises(
         ConfigError, match=r"was moved \(last used on another machine\); two copies could"
     ) as refused:
@@ -198,7 +198,7 @@ def test_a_second_process_is_refused_while_the_first_one_runs(place: Place) -> N
 
 def test_a_second_process_is_refused_that_keeps_its_notes_elsewhere(place: Place, tmp_path: Path) -> None:
     """Another home, or another machine with the same folder mounted: the file itself is held, too."""
-    elsewhere = Tip(tmp_path / "another" / "p00.tip")
+    elsewhere = AccountHead(tmp_path / "another" / "p00.tip")
     with place.open(), pytest.raises(ConfigError, match="is in use: another process runs with p00's key"):
         AccountFile(place.path, OWNER, elsewhere)
 
@@ -314,7 +314,7 @@ def test_a_missing_one_is_refused_with_the_way_to_begin(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match="is missing: it records what the key of p00 has released"
     ) as refused:
-        AccountFile(tmp_path / "p00.account", OWNER, Tip(tmp_path / "tip"))
+        AccountFile(tmp_path / "p00.account", OWNER, AccountHead(tmp_path / "tip"))
     assert "securefl account --begin" in str(refused.value)
 
 
@@ -347,7 +347,7 @@ def test_a_full_disk_leaves_it_as_it_was(place: Place, monkeypatch: pytest.Monke
 
 def test_without_a_tip_that_can_be_written_nothing_leaves(place: Place) -> None:
     place.tip.path.parent.parent.joinpath("file").write_text("")
-    blocked = Tip(place.path.parent / "file" / "p00.tip")
+    blocked = AccountHead(place.path.parent / "file" / "p00.tip")
     with pytest.raises(ConfigError, match=r"state folder: .* cannot be written: .*SECUREFL_STATE"):
         AccountFile(place.path, OWNER, blocked)
     with place.open() as file:
@@ -367,7 +367,7 @@ def test_a_damaged_tip_is_refused(place: Place, text: str) -> None:
 def test_the_state_folder_is_the_users_unless_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SECUREFL_STATE", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Tip.of("ab" * 32).path == tmp_path / "securefl" / f"{'ab' * 16}.tip"
+    assert AccountHead.of("ab" * 32).path == tmp_path / "securefl" / f"{'ab' * 16}.tip"
     monkeypatch.delenv("XDG_STATE_HOME")
     assert tips.state_folder() == Path.home() / ".local" / "state" / "securefl"
     monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "own"))

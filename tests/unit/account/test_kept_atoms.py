@@ -9,7 +9,7 @@ from securefl.methods.clustering.kept_atoms import Atom
 from securefl.protocol.kernel.effects import AtomsCounted
 from securefl.runtime.account.entries import Begun, CountedAtoms
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.runtime.account.summary import atoms_entry, kept_atoms_of, key_digest, own_atom_keys
 from tests.simulation.world import World, scenario
 from tests.unit.account.test_account_summary import identities, joined, roster_of
@@ -56,7 +56,7 @@ def test_a_book_enters_atoms_once(tmp_path: Path) -> None:
     atoms = AtomsCounted(((P[0], P[1]), (P[2], P[3], P[4])))
     for times in range(2):
         with AccountFile(path, owner, None) as file:
-            book = RunBook(file, world.plan, OwnData.of(SHARD))
+            book = OpenAccount(file, world.plan, OwnData.of(SHARD))
             assert book.kept == (atoms.atoms if times else ())
             book.enter(atoms)
             book.enter(atoms)

@@ -16,7 +16,7 @@ from securefl.methods.leakage.unresolved import Given
 from securefl.protocol.kernel.effects import AccountEntry, ClustersClosed, SumsGiven, UpdateGiven
 from securefl.runtime.account.entries import Begun, ClosedClusters, Entry, Update
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.runtime.account.summary import (
     by_run,
     by_server,
@@ -141,8 +141,8 @@ def opened(folder: Path, world: World) -> AccountFile:
     return AccountFile(path, owner, None)
 
 
-def book_of(file: AccountFile, world: World) -> RunBook:
-    return RunBook(file, world.plan, OwnData.of(SHARD))
+def book_of(file: AccountFile, world: World) -> OpenAccount:
+    return OpenAccount(file, world.plan, OwnData.of(SHARD))
 
 
 def enter(folder: Path, world: World, entries: Iterable[AccountEntry]) -> None:

@@ -27,7 +27,7 @@ def found(out: Path, *, repeats: bool, mode: str, rounds: int = 6) -> list[Findi
     honest = walk.decide_end
 
     def again(plan: Any, standing: Any, done: Any) -> Any:
-        after, outcome = honest(plan, replace(standing, fruitless_rounds=0, updates=1), done)
+        after, outcome = honest(plan, replace(standing, rounds_without_update=0, updates=1), done)
         return replace(after, params=np.zeros_like(after.params)), outcome
 
     config = scenario(9, rounds=str(rounds), leakage__mode=f'"{mode}"')

@@ -11,7 +11,7 @@ from securefl.base.crypto.keyfiles import read_identity
 from securefl.methods.privacy.release import ReleaseEvent
 from securefl.runtime.account.entries import CountedAtoms, Entry, GroupNamed, Run, Sums, Update
 from securefl.runtime.account.file import AccountFile
-from securefl.runtime.account.head import Tip
+from securefl.runtime.account.head import AccountHead
 from securefl.runtime.account.summary import key_digest
 from tests.unit.cli.programs import call
 
@@ -27,7 +27,7 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(key: Path, *entries: Entry) -> None:
     owner = read_identity(key).public
-    with AccountFile(key.with_suffix(".account"), owner, Tip.of(key_digest(owner))) as file:
+    with AccountFile(key.with_suffix(".account"), owner, AccountHead.of(key_digest(owner))) as file:
         for entry in entries:
             file.append(entry)
 

@@ -196,11 +196,11 @@ def test_a_rule_of_ones_own_lies_beside_the_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own_rule_to_compare.py").write_text(
         "from securefl.scenario.aggregation import Rule\n"
-        "from securefl.base.stack import AggregationResult, everyone\n"
+        "from securefl.base.stack import AggregationResult, all_kept\n"
         "class First(Rule, frozen=True, kw_only=True):\n"
         "    def withstands(self, clusters):\n        return 0\n"
         "    def aggregate(self, stack):\n"
-        "        return AggregationResult(stack.means[0].copy(), everyone(stack))\n"
+        "        return AggregationResult(stack.means[0].copy(), all_kept(stack))\n"
     )
     text = FILE.replace("{ type = 'krum', byzantine = 4 }", "{ type = 'own_rule_to_compare:First' }")
     _, record = compare(tmp_path, text, "--picture", "svg")

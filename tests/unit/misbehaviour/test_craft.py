@@ -61,7 +61,7 @@ HONEST = ROWS[[1, 3, 5]]
     "attack, expected",
     [
         (Scale(parties=MATES, factor=-10.0), -10 * ROWS[2]),
-        (ModelNegation(parties=MATES), -2 * occasion().before.astype(np.float64)),
+        (ModelNegation(parties=MATES), -2 * occasion().parameters.astype(np.float64)),
         (FallOfEmpires(parties=MATES, factor=-10.0), -10 * KNOWN.mean(axis=0)),
         (InnerProductManipulation(parties=MATES, epsilon=0.5), -0.5 * KNOWN.mean(axis=0)),
         (

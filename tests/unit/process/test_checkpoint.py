@@ -138,7 +138,7 @@ def test_what_cannot_be_believed_is_refused(written: Callable[[], bytes], reason
 
 def test_a_part_that_is_missing_is_as_in_a_new_run() -> None:
     written = changed(lambda file: file["parts"].pop("lone_rounds"))
-    assert checkpoint_from(written, ended().plan, "x").standing.quorum.lone_rounds == 0
+    assert checkpoint_from(written, ended().plan, "x").standing.quorum.skipped_in_a_row == 0
 
 
 def test_of_another_run_id_it_is_another_ones() -> None:

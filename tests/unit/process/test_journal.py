@@ -76,7 +76,7 @@ def test_a_restarted_party_sits_out_the_round_it_had_begun(tmp_path: Path) -> No
 
     machine = World(scenario(6)).nodes[PartyId("p00")].machine
     assert isinstance(machine, PartyMachine)
-    phase, _ = PartyMachine(replace(machine._ctx, spent=journal.spent, releases=2)).start(0.0)
+    phase, _ = PartyMachine(replace(machine._ctx, last_spent_round=journal.spent, releases=2)).start(0.0)
     assert phase == Idle(PartyHistory(4, 2))
 
 

@@ -22,8 +22,8 @@ from securefl.protocol.kernel.effects import (
 )
 from securefl.protocol.round.shared.choices import NO_CHOICE, LastChoice
 from securefl.runtime.account.file import AccountFile, begin_account
-from securefl.runtime.account.head import Tip
-from securefl.runtime.account.run_account import OwnData, RunBook
+from securefl.runtime.account.head import AccountHead
+from securefl.runtime.account.run_account import OpenAccount, OwnData
 from securefl.runtime.account.summary import key_digest
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.memory import open_memory
@@ -59,8 +59,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[World, Proces
     assert settings.account is not None
     owner = world.identities[ME].public
     begin_account(settings.account, owner)
-    with AccountFile(settings.account, owner, Tip.of(key_digest(owner))) as file:
-        book = RunBook(file, world.plan, OwnData.of(SHARD))
+    with AccountFile(settings.account, owner, AccountHead.of(key_digest(owner))) as file:
+        book = OpenAccount(file, world.plan, OwnData.of(SHARD))
         book.enter(UpdateGiven(0, 1, SEED))
         book.enter(UpdateGiven(2, 1, SEED))
     return world, settings
@@ -89,9 +89,9 @@ def test_the_last_group_that_was_named_is_kept_without_a_journal(made: tuple[Wor
     world, settings = made
     with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.choice == NO_CHOICE
-        assert memory.book is not None
-        memory.book.enter(ChoiceGiven(0, 2.0, 1, 0))
-        memory.book.enter(ChoiceGiven(1, 2.0, 2, 3))
+        assert memory.account is not None
+        memory.account.enter(ChoiceGiven(0, 2.0, 1, 0))
+        memory.account.enter(ChoiceGiven(1, 2.0, 2, 3))
     with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
         assert memory.choice == LastChoice(2, 3)
         memory.journal.note(2, f"{CHOSE}3 1")
@@ -105,9 +105,9 @@ def test_a_server_whose_chain_lacks_three_rounds_in_a_row_is_left_before_a_conne
     world, settings = made
     for round_ in (3, 4, 5):
         with open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
-            assert memory.book is not None
-            memory.book.enter(UpdateGiven(round_, 1, SEED))
-            memory.book.enter(RoundMissing(round_))
+            assert memory.account is not None
+            memory.account.enter(UpdateGiven(round_, 1, SEED))
+            memory.account.enter(RoundMissing(round_))
     refused = pytest.raises(ConfigError, match="3 rounds in a row took its updates and are missing")
     with refused, open_memory(settings, world.identities[ME], world.plan, OwnData.of(SHARD)):
         pass

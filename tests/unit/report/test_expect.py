@@ -101,7 +101,7 @@ def test_exit_codes(expects: list[Expect], outcome: Outcome, code: int) -> None:
 def test_a_run_whose_last_rounds_made_no_model_does_not_pass(
     expects: list[Expect], aborted: bool, code: int, words: str
 ) -> None:
-    outcome = replace(GOOD, fruitless=2, aborted=aborted, verified_rounds=4)
+    outcome = replace(GOOD, rounds_without_update=2, aborted=aborted, verified_rounds=4)
     judgements = judge(expects, outcome)
     assert exit_code(judgements, outcome) == code
     assert in_words(code, judgements, outcome) == words

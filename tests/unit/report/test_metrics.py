@@ -210,7 +210,7 @@ def test_last_rounds_without_a_model_are_counted(
     for number in refused:
         metrics.on_report(0.0, ClaimRefused(number, "not confirmed"))
     metrics.on_end(RunEnd(reason="done"))
-    assert metrics.outcome().fruitless == fruitless
+    assert metrics.outcome().rounds_without_update == fruitless
 
 
 def test_steps_add_up_to_the_round() -> None:

@@ -37,7 +37,7 @@ from securefl.runtime.report.present import print_summary
 from securefl.runtime.report.progress import JsonProgress, PlainProgress, Progress, progress_for
 from securefl.runtime.report.records import OVERSIZED, LeftOut
 from securefl.runtime.report.summary import Summary, server_view, summarise
-from securefl.runtime.report.text import count_of, curve, list_of, printable, seconds, sieve, size
+from securefl.runtime.report.text import count_of, curve, filter_name, list_of, printable, seconds, size
 from securefl.scenario.scenario import Groups
 from tests.unit.report.runs import eventful
 from tests.unit.report.test_metrics import heard
@@ -223,12 +223,12 @@ def test_with_a_screen_sums_are_left_out_by_rule_or_screen() -> None:
     text = printed(replace(whole, rounds=rounds, scenario=screened), terminal=False)
     assert "1 cluster out by rule or screen\n" in text
     stream = io.StringIO()
-    PlainProgress(stream, by=sieve(screened.groups)).on_report(0.0, replace(done, rejected=((0, 1),)))
+    PlainProgress(stream, by=filter_name(screened.groups)).on_report(0.0, replace(done, rejected=((0, 1),)))
     assert "1 cluster left out by the rule or screen" in stream.getvalue()
     tty = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, _environ={})
     for by, said in (
-        (sieve(screened.groups), "by rule, screen or checks"),
-        (sieve(whole.scenario.groups), "by rule or checks"),
+        (filter_name(screened.groups), "by rule, screen or checks"),
+        (filter_name(whole.scenario.groups), "by rule or checks"),
     ):
         live = progress_for(tty, by=by)
         for now, report in eventful()[1]:

@@ -47,7 +47,7 @@ def context(*overrides: str) -> PartyContext:
 
 
 def past(*models: np.ndarray) -> Idle:
-    return Idle(replace(PartyHistory(-1), seen=frozenset(map(model_digest, models))))
+    return Idle(replace(PartyHistory(-1), trained_models=frozenset(map(model_digest, models))))
 
 
 def test_it_is_kept() -> None:

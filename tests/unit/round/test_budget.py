@@ -121,7 +121,7 @@ def test_a_partys_own_budget_counts_where_it_is_less(own: int | None, made: int)
     world = World(private(rounds="3"))
     mine = PartyId("p02")
     node = world.nodes[mine]
-    node.machine = PartyMachine(replace(context(world, mine), allowed=own))
+    node.machine = PartyMachine(replace(context(world, mine), own_budget=own))
     world.run()
     assert submitted(world)[mine] == made
     assert submitted(world)[PartyId("p03")] == 2, "the run goes on without it"

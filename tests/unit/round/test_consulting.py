@@ -192,7 +192,7 @@ def gradients(number: int, length: int = 8) -> tuple[F64, ...]:
 
 def test_it_waits_without_a_deadline_for_its_own_result_only(moment: tuple[World, Consulting]) -> None:
     world, phase = moment
-    assert phase.asked == (0, 1)
+    assert phase.verifiers == (0, 1)
     assert len(phase.opened.sums) == 4
     others: tuple[Event[AnyMessage], ...] = (
         Consulted(9.0, 7, gradients(2)),
@@ -237,7 +237,9 @@ def test_messages_come_too_late_but_who_joins_is_heard(moment: tuple[World, Cons
     assert values_of(gone) == values_of(
         replace(
             phase,
-            standing=replace(phase.standing, session=replace(phase.standing.session, gone={party: 9.0})),
+            standing=replace(
+                phase.standing, session=replace(phase.standing.session, disconnected={party: 9.0})
+            ),
         )
     )
     known = JoinRun(config_digest=world.plan.config_digest(), version=WIRE_VERSION, leader=b"", round=-1)
@@ -253,7 +255,7 @@ def test_a_failure_says_why_and_changes_nothing(moment: tuple[World, Consulting]
     assert effects[0] == Report(ConsultingFailed(0, "it is not finite"))
     assert effects[1] == Report(ModelStepped(0, (), (), None))
     assert after.standing.params is moment[1].standing.params
-    assert (after.standing.fruitless_rounds, after.standing.updates) == (1, 0)
+    assert (after.standing.rounds_without_update, after.standing.updates) == (1, 0)
 
 
 @pytest.mark.parametrize(

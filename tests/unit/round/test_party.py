@@ -62,7 +62,7 @@ def test_a_model_on_which_nobody_can_train_costs_no_party() -> None:
 
 def machine(spent: int = -1) -> PartyMachine:
     world = World(scenario(3, rounds="5"))
-    return PartyMachine(PartyContext(world.plan, P1, 10, world.entropy_of(P1), spent=spent))
+    return PartyMachine(PartyContext(world.plan, P1, 10, world.entropy_of(P1), last_spent_round=spent))
 
 
 def model(round_: int, size: int = 32) -> Received[ModelAnnounce]:

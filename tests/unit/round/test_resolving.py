@@ -41,7 +41,7 @@ def hello(*rounds: tuple[str, int]) -> Hello:
         commitment=D,
         limits=Limits(min_survivors=1, k_anonymity=2, leakage="report", colluders=0, leverage=1),
     )
-    return with_statements(PartyHistory(5, unreleased=rounds), plain)
+    return with_statements(PartyHistory(5, rounds_without_release=rounds), plain)
 
 
 def entered(effects: object) -> list[ClustersClosed]:
@@ -103,14 +103,14 @@ def test_all_clusters_of_the_party_must_be_closed_for_a_refund(ctx: PartyContext
 
 def test_an_own_release_resolves_its_round_only(ctx: PartyContext) -> None:
     before = past_of({MODEL: (MINE,)})
-    before = replace(before, unreleased=((RUN, 2), (RUN, 3), ("earlier", 3)))
+    before = replace(before, rounds_without_release=((RUN, 2), (RUN, 3), ("earlier", 3)))
     after = record_release(ctx, before, 3)
     assert after.unresolved == ()
-    assert after.unreleased == ((RUN, 2), ("earlier", 3))
+    assert after.rounds_without_release == ((RUN, 2), ("earlier", 3))
     assert record_release(ctx, before, 2).unresolved == before.unresolved
 
 
 def test_a_sum_of_all_members_needs_the_fewest_that_may_be_in_it() -> None:
     plan = plan_of(scenario(6, secure_sum__kind='"crypten"'))
-    assert plan.sums.everyone
+    assert plan.sums.requires_all_members
     assert max_silent_members(plan) == plan.scenario.secure_sum.min_survivors - 1

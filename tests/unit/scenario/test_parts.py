@@ -32,14 +32,14 @@ from tests.vectors.test_defaults import SMALL
 KINDS: tuple[type[Part], ...] = (Rule, PreAggregation, Behaviour, Partition, Model)
 OWN = """
 from securefl.scenario.aggregation import Rule
-from securefl.base.stack import AggregationResult, everyone
+from securefl.base.stack import AggregationResult, all_kept
 
 class First(Rule, frozen=True, kw_only=True):
     row: int = 0
     def withstands(self, clusters):
         return 0
     def aggregate(self, stack):
-        return AggregationResult(stack.means[self.row].copy(), everyone(stack))
+        return AggregationResult(stack.means[self.row].copy(), all_kept(stack))
 
 class Half(Rule, frozen=True, kw_only=True):
     def withstands(self, clusters):

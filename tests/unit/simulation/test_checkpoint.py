@@ -51,7 +51,7 @@ def written(path: Path, trust: Trust) -> RunPlan:
         params=np.array([1, -2, 0.1, 3e38], dtype=np.float32),
         moments=np.array([[0.1, 1 / 3, -1e-300, 7.0]]),
         updates=2,
-        fruitless_rounds=1,
+        rounds_without_update=1,
         trust=trust,
         atom_seed=ATOM_SEED,
         suspicion=SUSPICION,
@@ -77,7 +77,12 @@ def test_it_comes_back_bit_by_bit(gradient: Any, tmp_path: Path) -> None:
     assert gradient is None or found is None or found.tobytes() == gradient.tobytes()
     assert standing.params.tobytes() == np.array([1, -2, 0.1, 3e38], dtype=np.float32).tobytes()
     assert standing.moments.tolist() == [[0.1, 1 / 3, -1e-300, 7.0]]
-    numbers = (standing.round, standing.progress.stale_rounds, standing.updates, standing.fruitless_rounds)
+    numbers = (
+        standing.round,
+        standing.progress.stale_rounds,
+        standing.updates,
+        standing.rounds_without_update,
+    )
     assert numbers == (3, 1, 2, 1)
     assert standing.progress.best_accuracy == 0.1 + 0.2
     assert standing.atom_seed == ATOM_SEED

@@ -91,7 +91,7 @@ def test_tables_that_nobody_declared_stay_out_of_the_log_and_fail_nothing() -> N
         return 3, {"loss": 0.5, "hits": np.eye(2), "bins": [1, 2]}
 
     found = trainer(lambda p, _: (p, 5, {}), evaluate=evaluate).fit(PARAMS, RoundContext(0, 1, 0), ENTROPY)
-    assert (found.received, found.said) == ({"loss": 0.5}, None)
+    assert (found.received, found.metric_values) == ({"loss": 0.5}, None)
 
 
 def test_coroutines_are_awaited() -> None:

@@ -35,8 +35,8 @@ def audit_membership(case: Case, shadows: int = SHADOWS) -> audit.Chapter:
     """
     generator = np.random.default_rng(case.seed)
     scenario = case.recorded.scenario
-    everybody = generator.permutation(np.concatenate(list(case.rows.values())))[:RECORDS]
-    final = _attack(case, "the final model", scenario, everybody, case.final, None, shadows)
+    records = generator.permutation(np.concatenate(list(case.rows.values())))[:RECORDS]
+    final = _attack(case, "the final model", scenario, records, case.final, None, shadows)
     cluster = case.means(case.first)[0]
     own = np.concatenate([case.rows[party] for party in cluster.survivors])
     before = case.first.before.values

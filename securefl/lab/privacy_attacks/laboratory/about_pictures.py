@@ -158,7 +158,7 @@ def _as_m_grows(
         )
         return (audit.note("inversion", claim),), ()
     victim = means[0].survivors[0]
-    samples, everybody = _some(case.rows[victim], generator), _behind(case, opened.mean)
+    samples, pooled = _some(case.rows[victim], generator), _behind(case, opened.mean)
     steps, rows = [], []
     for mean in means:
         last = mean is means[-1]
@@ -166,7 +166,7 @@ def _as_m_grows(
         # The whole cluster was inverted above.
         candidates = opened.candidates if last else _candidates(case, mean, kind)
         found = inversion.compare_candidates(
-            case.dataset, candidates, samples, everybody, seed=case.seed, most=SAMPLES
+            case.dataset, candidates, samples, pooled, seed=case.seed, most=SAMPLES
         )
         steps.append((mean, found))
         behind = len(_behind(case, mean))

@@ -119,8 +119,8 @@ def infer_labels(
         np.average(shares, axis=0, weights=[weights[party] for party in one.survivors])
         for shares, one in zip(own, clusters, strict=True)
     ]
-    everybody = np.stack([shares for some in own for shares in some])
-    return LabelAttack(estimated, np.stack(true), everybody, tuple(map(len, own)), prior)
+    pooled = np.stack([shares for some in own for shares in some])
+    return LabelAttack(estimated, np.stack(true), pooled, tuple(map(len, own)), prior)
 
 
 def shares_in(labels: I64, classes: int) -> F64:

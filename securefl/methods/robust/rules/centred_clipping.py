@@ -4,7 +4,7 @@ import numpy as np
 
 from securefl import scenario
 from securefl.base.errors import UsageError
-from securefl.base.stack import AggregationResult, ClusterMeans, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, all_kept
 from securefl.methods.robust.distances import Span
 from securefl.methods.robust.products import total
 
@@ -63,4 +63,4 @@ def centred_clipping(stack: ClusterMeans, radius: float, iterations: int = 1) ->
     for _ in range(iterations):
         pull = weights * (radius / np.maximum(span.distances(shares), radius))
         shares = (1.0 - total(pull)) * shares + pull
-    return AggregationResult(span.point(shares), everyone(stack))
+    return AggregationResult(span.point(shares), all_kept(stack))

@@ -5,7 +5,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import AggregationResult, ClusterMeans, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, all_kept
 from securefl.methods.robust import products
 from securefl.methods.robust.distances import Span
 
@@ -74,7 +74,7 @@ def geometric_median(
         if cost - lower <= tolerance * lower:
             break
         cost, shares = lower, _normalise(weights / bounded)
-    return AggregationResult(span.point(shares), everyone(stack))
+    return AggregationResult(span.point(shares), all_kept(stack))
 
 
 def _start(between: F64, weights: F64, smoothing: float) -> F64:

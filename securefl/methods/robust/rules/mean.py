@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from securefl import scenario
-from securefl.base.stack import AggregationResult, ClusterMeans, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, all_kept
 from securefl.methods.robust.products import combine
 
 
@@ -35,4 +35,4 @@ def weighted_mean(stack: ClusterMeans) -> AggregationResult:
     """
     vector = combine(stack.weights, stack.means)
     vector /= stack.weights.sum()
-    return AggregationResult(vector, everyone(stack))
+    return AggregationResult(vector, all_kept(stack))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from securefl import scenario
 from securefl.base.arrays import F64
-from securefl.base.stack import AggregationResult, ClusterMeans, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, all_kept
 from securefl.methods.robust import distances
 
 WEIGHT_UNITS = 1 << 32
@@ -65,7 +65,7 @@ def weighted_median(stack: ClusterMeans) -> AggregationResult:
         np.add(lower, upper, out=vector[block.at])
     vector /= 2.0
     vector += 0.0  # half of the smallest negative number is a zero with a sign
-    return AggregationResult(vector, everyone(stack))
+    return AggregationResult(vector, all_kept(stack))
 
 
 class _Middle:

@@ -7,7 +7,7 @@ import numpy as np
 from securefl import scenario
 from securefl.base.arrays import F64
 from securefl.base.errors import UsageError
-from securefl.base.stack import AggregationResult, ClusterMeans, everyone
+from securefl.base.stack import AggregationResult, ClusterMeans, all_kept
 from securefl.methods.robust.rules.median import WEIGHT_UNITS
 
 
@@ -60,7 +60,7 @@ def sign_majority(stack: ClusterMeans, step: float) -> AggregationResult:
     votes[np.abs(votes) <= _tie_error(units)] = 0.0
     np.sign(votes, out=votes)
     votes *= step
-    return AggregationResult(votes, everyone(stack))
+    return AggregationResult(votes, all_kept(stack))
 
 
 def _tie_error(units: F64) -> float:

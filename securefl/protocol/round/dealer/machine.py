@@ -28,9 +28,9 @@ from securefl.scenario import Scenario
 class Dealing:
     """Phase of waiting for requests."""
 
-    dealt: frozenset[kernel.Place] = frozenset()
+    served_attempts: frozenset[kernel.Place] = frozenset()
     """Attempts dealt for; each is served once."""
-    paused: bool = False
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class DealerMachine:
             return phase, ()
         match event:
             case kernel.Received():
-                heard = replace(phase, paused=False) if phase.paused else phase
+                heard = replace(phase, is_paused=False) if phase.is_paused else phase
                 return kernel.guard(lambda: self._handle_message(heard, event), phase)
             case kernel.DeadlinePassed():
                 return Ended(), (kernel.Aborted(f"no word from the server for {self._patience:.0f} s"),)
             case kernel.Offline() | kernel.Online():
                 return phase, presence.on_connection(
-                    event, event.now + (machine.PAUSE_SECONDS if phase.paused else self._patience)
+                    event, event.now + (machine.PAUSE_SECONDS if phase.is_paused else self._patience)
                 )
             case (
                 kernel.Trained()
@@ -108,8 +108,11 @@ class DealerMachine:
             case RollCall():
                 return phase, (self._join(), awake)
             case Pause(reason=reason):
-                told = kernel.Report(reports.RunPaused(reason))
-                return replace(phase, paused=True), (told, kernel.WakeAt(event.now + machine.PAUSE_SECONDS))
+                report = kernel.Report(reports.RunPaused(reason))
+                return replace(phase, is_paused=True), (
+                    report,
+                    kernel.WakeAt(event.now + machine.PAUSE_SECONDS),
+                )
             case DealRequest() as request:
                 return self._deal(phase, event.place, request, awake)
             case _:
@@ -119,13 +122,13 @@ class DealerMachine:
     def _deal(
         self, phase: Dealing, place: kernel.Place, request: DealRequest, awake: kernel.WakeAt
     ) -> tuple[DealerPhase, reports.Effects]:
-        if place in phase.dealt:
+        if place in phase.served_attempts:
             raise PeerError(SERVER, f"requests triples of {tuple(place)} again, but each is used once")
         entropy = instance_entropy(self._entropy, place)
         messages = self._sums.deal(request, place, self._roster, self._run, entropy)
         report = kernel.Report(reports.TriplesDealt(*place, len(messages)))
         sent: reports.Effects = tuple(kernel.Send(SERVER, place, message) for message in messages)
-        return replace(phase, dealt=phase.dealt | {place}), (*sent, report, awake)
+        return replace(phase, served_attempts=phase.served_attempts | {place}), (*sent, report, awake)
 
 
 def sums_with_dealer(scenario: Scenario) -> secure_sum.SecureSum:

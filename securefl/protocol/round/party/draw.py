@@ -68,7 +68,7 @@ def on_best(
     if len(message.params) != 4 * ctx.plan.total_parameters or ctx.plan.scenario.stop.metric is None:
         raise PeerError(SERVER, f"sends a best model of {len(message.params)} bytes, which was not expected")
     params = np.frombuffer(message.params, dtype="<f4").astype(np.float32)
-    seen = frozenset[bytes]() if isinstance(phase, phases.Ended) else phase.past.seen
+    seen = frozenset[bytes]() if isinstance(phase, phases.Ended) else phase.past.trained_models
     if ctx.plan.limits.quorum is not None and statement.model_digest(params) not in seen:
         reason = f"names a best model of round {place.round}, which this party does not know"
         raise PeerError(SERVER, reason)
@@ -80,7 +80,7 @@ def _with_model(
 ) -> phases.PartyHistory:
     if isinstance(phase, phases.Ended):
         raise PeerError(SERVER, "sends a model after the end")
-    past = replace(phase.past, spent=phases.last_spent_round(phase))
+    past = replace(phase.past, last_spent_round=phases.last_spent_round(phase))
     if not carrying.has_carry(ctx.plan, "global"):
         return past
     if past.model is not None and past.model[0] == round_ and np.array_equal(past.model[1], params):
@@ -110,14 +110,14 @@ def on_invite(
         raise PeerError(SERVER, f"starts the round with another model than it sent in round {place.round}")
     if ctx.me in message.excluded:
         return _sit_out(phase, "left out for a withheld nonce or a wrong secret")
-    if budget.is_spent(ctx.plan, phase.past.releases, ctx.allowed):
-        made, allowed = phase.past.releases, budget.allowed_releases(ctx.plan, ctx.allowed)
+    if budget.is_spent(ctx.plan, phase.past.releases, ctx.own_budget):
+        made, allowed = phase.past.releases, budget.allowed_releases(ctx.plan, ctx.own_budget)
         return _sit_out(phase, f"its privacy budget is spent: {made} of {allowed} releases are made")
     if isinstance(phase, phases.Choosing):
         return replace(phase, draw=place.attempt), ()
     if isinstance(phase, phases.ModelReceived):
         return _begin_hello(ctx, phase, place.attempt)
-    return _send_hello(ctx, phase, place.attempt, phase.group, phase.groupless)
+    return _send_hello(ctx, phase, place.attempt, phase.group, phase.no_choice_reason)
 
 
 def _with_values(
@@ -132,7 +132,7 @@ def _with_values(
 def _begin_hello(
     ctx: phases.PartyContext, phase: phases.ModelReceived, draw: int
 ) -> tuple[phases.PartyPhase, reports.Effects]:
-    named = phase.past.named
+    named = phase.past.stated_group
     if named is not None and named[0] == phase.round:
         return _send_hello(ctx, phase, draw, *named[1:])
     if choices.is_choosing(ctx.plan, phase.round, phase.past.choice):
@@ -163,18 +163,18 @@ def on_chosen(
     if event.round != phase.round:
         return phase, ()
     group = choices.group_to_name(ctx.plan, phase.round, event.group, ctx.entropy)
-    groupless = "" if event.group is not None else event.failure or "no task group was chosen"
+    no_choice = "" if event.group is not None else event.failure or "no task group was chosen"
     epsilon = ctx.plan.scenario.groups.choice_epsilon
     if epsilon is None:
-        return _send_hello(ctx, phase, phase.draw, group, groupless)
+        return _send_hello(ctx, phase, phase.draw, group, no_choice)
     # Durable before it is sent: a restarted party must not answer the same question twice.
     kept = choices.LastChoice(choices.choices_due(ctx.plan.scenario.groups, phase.round), group)
     noted: reports.Effects = (
-        kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.made, kept.group)),
-        kernel.Journal(phase.round, kernel.CHOSE + f"{kept.made} {kept.group}"),
+        kernel.Enter(kernel.ChoiceGiven(phase.round, epsilon, kept.choices_made, kept.group)),
+        kernel.Journal(phase.round, kernel.CHOSE + f"{kept.choices_made} {kept.group}"),
     )
     after, effects = _send_hello(
-        ctx, replace(phase, past=replace(phase.past, choice=kept)), phase.draw, group, groupless
+        ctx, replace(phase, past=replace(phase.past, choice=kept)), phase.draw, group, no_choice
     )
     return after, (*noted, *effects)
 
@@ -184,7 +184,7 @@ def _send_hello(
     phase: phases.ModelReceived | phases.Choosing | phases.HelloSent | phases.NonceRevealed,
     draw: int,
     group: int,
-    groupless: str = "",
+    no_choice: str = "",
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     nonce = randomness.nonce_entropy(ctx.entropy, phase.round, draw).draw(32)
     hello = messages.Hello(
@@ -193,13 +193,13 @@ def _send_hello(
         config_digest=ctx.plan.config_digest(),
         commitment=commitment(nonce, ctx.plan.run, phase.round, draw, ctx.me),
         limits=ctx.plan.published_limits,
-        atom_seed=phase.past.atom_seed or atoms_statement(ctx.plan, ctx.me, ctx.kept),
+        atom_seed=phase.past.atom_seed or atoms_statement(ctx.plan, ctx.me, ctx.metric_atoms),
         group=group if tells_groups(ctx.plan.scenario.groups) else messages.NO_GROUP,
         leader=phase.past.leader,
     )
     hello = resolving.with_statements(phase.past, hello)
     greeted = phases.HelloSent(
-        phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, groupless
+        phase.past, phase.round, draw, phase.params, phase.model, nonce, hello, group, no_choice
     )
     return greeted, (kernel.Send(SERVER, kernel.Place(phase.round, attempt=draw), hello),)
 
@@ -235,7 +235,7 @@ def on_announce(
         phase.model,
         hellos,
         phase.group,
-        phase.groupless,
+        phase.no_choice_reason,
         unseen,
     )
     # Durable before it is sent: a server with all nonces could restart parties, and draw again.
@@ -277,15 +277,15 @@ def on_reveals(
     drawn = kernel.Report(drawn_report(phase.round, certified, samples))
     past = replace(phase.past, atom_seed=certified.atom_seed)
     noted: reports.Effects = ()
-    if phase.unseen is not None:
-        if not verifying.is_vouched_for(ctx, phase.unseen, reveals):
+    if phase.unconfirmed_link is not None:
+        if not verifying.is_vouched_for(ctx, phase.unconfirmed_link, reveals):
             return phases.sit_out(phase, past), (
                 drawn,
                 kernel.Report(reports.SatOut(phase.round, MISSED_CONFIRMATION)),
             )
         known = past.link
-        past, noted = verifying.accept_link(past, phase.unseen)
-        past, missing = resolving.count_missing(ctx, past, known, phase.unseen)
+        past, noted = verifying.accept_link(past, phase.unconfirmed_link)
+        past, missing = resolving.count_missing(ctx, past, known, phase.unconfirmed_link)
         noted = (*noted, *missing)
         if reason := reason_to_leave(past.outcomes):
             return phases.Ended(), (*noted, drawn, kernel.Aborted(reason, decide=True))
@@ -296,7 +296,7 @@ def on_reveals(
             kernel.Report(reports.SatOut(phase.round, _reason_not_drawn(ctx))),
         )
     counting = metric_atoms(ctx.plan, certified.atom_seed)
-    if is_in_conflict(counting, ctx.kept, ctx.me):
+    if is_in_conflict(counting, ctx.metric_atoms, ctx.me):
         return phases.sit_out(phase, past), (
             *noted,
             drawn,
@@ -324,10 +324,12 @@ def on_reveals(
     past = replace(
         past,
         releases=past.releases + works_of(ctx.plan.scenario.clustering),
-        unreleased=(*past.unreleased, (ctx.plan.run, phase.round))[-messages.MAX_STATED :],
+        rounds_without_release=(*past.rounds_without_release, (ctx.plan.run, phase.round))[
+            -messages.MAX_STATED :
+        ],
     )
     if ctx.plan.scenario.stop.metric is not None:
-        past = replace(past, seen=past.seen | {statement.model_digest(phase.params)})
+        past = replace(past, trained_models=past.trained_models | {statement.model_digest(phase.params)})
     samples_used = usable_samples(ctx.plan, certified)
     working = phases.Working(
         past,
@@ -340,10 +342,10 @@ def on_reveals(
         samples_used,
         instances,
         clusters,
-        counting=counting,
+        counted_atoms=counting,
         group=phase.group,
-        groupless=phase.groupless,
-        untrained=True,
+        no_choice_reason=phase.no_choice_reason,
+        is_training_due=True,
     )
     working, training = begin_training(ctx, working)
     return working, (drawn, *noted, *adverts, *training)
@@ -356,7 +358,7 @@ def begin_training(
 
     With ``PartyContext.trains_last`` it is due when only the inputs are, or without ``wait``.
     """
-    if not phase.untrained:
+    if not phase.is_training_due:
         return phase, ()
     if ctx.trains_last and wait:
         instances = [one for one in phase.instances.values() if one is not None]
@@ -364,7 +366,7 @@ def begin_training(
             return phase, ()
     own = model_of(ctx.plan, phase.params, phase.group)
     first = kernel.Train(phase.round, 0, own, phase.past.carry, phase.samples)
-    return replace(phase, untrained=False), (first,)
+    return replace(phase, is_training_due=False), (first,)
 
 
 def begin_instance(
@@ -431,16 +433,16 @@ def read_relayed(
     """
     if place != due:
         raise PeerError(SERVER, f"sends lists of {kind.__name__} at the wrong time")
-    said: dict[PartyId, RelayedT] = {}
+    received: dict[PartyId, RelayedT] = {}
     for frame in frames:
         delivery = wire.open_relayed(frame, ctx.plan.roster, ctx.plan.run, SERVER, SERVER)
-        if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in said:
+        if delivery.place != due or not isinstance(delivery.message, kind) or delivery.sender in received:
             raise PeerError(SERVER, f"must send one {kind.__name__} of each party")
         if delivery.sender not in ctx.plan.roster.parties:
             # The server is on the roster; as a member it would be one more colluder.
             raise PeerError(SERVER, f"relays a {kind.__name__} of {delivery.sender}, which is not a party")
-        said[delivery.sender] = delivery.message
-    return said
+        received[delivery.sender] = delivery.message
+    return received
 
 
 def _sit_out(phase: phases.RunningPhase, reason: str) -> tuple[phases.PartyPhase, reports.Effects]:

@@ -63,7 +63,7 @@ def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.Par
         return phase, ()
     known = phase.past.leader
     past = replace(phase.past, leader=session)
-    noted: reports.Effects = (kernel.Journal(max(past.spent, 0), kernel.LEADS + session.hex()),)
+    noted: reports.Effects = (kernel.Journal(max(past.last_spent_round, 0), kernel.LEADS + session.hex()),)
     if known == wire.NOBODY:
         return replace(phase, past=past), noted
     noted = (
@@ -72,10 +72,14 @@ def follow_session(phase: phases.PartyPhase, session: bytes) -> tuple[phases.Par
         *_repeat_attestations(past),
     )
     if isinstance(phase, phases.HelloSent) and not phase.draw:
-        return phases.Idle(replace(past, named=(phase.round, phase.group, phase.groupless))), noted
+        return phases.Idle(
+            replace(past, stated_group=(phase.round, phase.group, phase.no_choice_reason))
+        ), noted
     if isinstance(phase, phases.Endorsed):
         # The certificate opens one set of sums only, whichever server sends it.
-        return replace(phase, past=past, after=replace(phase.after, leader=session)), noted
+        return replace(
+            phase, past=past, history_after_release=replace(phase.history_after_release, leader=session)
+        ), noted
     if isinstance(phase, phases.Idle | phases.ModelReceived) or (
         isinstance(phase, phases.Choosing) and not phase.draw
     ):
@@ -98,6 +102,6 @@ def _last_drawn_round(phase: phases.PartyPhase) -> int:
         case phases.Ended():
             return -1
         case phases.Idle() | phases.ModelReceived() | phases.Choosing(draw=0) | phases.HelloSent(draw=0):
-            return phase.past.spent
+            return phase.past.last_spent_round
         case _:
             return phase.round

@@ -49,14 +49,14 @@ class PartyMachine:
         """Join the run."""
         ctx = self._ctx
         past = phases.PartyHistory(
-            ctx.spent,
+            ctx.last_spent_round,
             ctx.releases,
             atom_seed=ctx.atom_seed,
-            given=ctx.given,
+            released_sums=ctx.released_sums,
             unresolved=ctx.unresolved,
-            unreleased=ctx.unreleased,
+            rounds_without_release=ctx.rounds_without_release,
             outcomes=ctx.outcomes,
-            taken=ctx.taken,
+            unknown_outcomes=ctx.unknown_outcomes,
             choice=ctx.choice,
             link=None if ctx.root else ctx.first,
             leader=ctx.leader,
@@ -163,17 +163,17 @@ class PartyMachine:
         elif (
             isinstance(after, phases.Working)
             and isinstance(phase, phases.Working)
-            and after.untrained < phase.untrained
+            and after.is_training_due < phase.is_training_due
         ):
             after = self._set_training_deadline(after, event.now)
-        if after.past.paused is not isinstance(event.message, messages.Pause):
-            after = replace(after, past=replace(after.past, paused=not after.past.paused))
+        if after.past.is_paused is not isinstance(event.message, messages.Pause):
+            after = replace(after, past=replace(after.past, is_paused=not after.past.is_paused))
         return after, (*effects, kernel.WakeAt(self._next_alarm(after, event.now)))
 
     def _set_round_times(self, phase: phases.Working, now: float) -> phases.Working:
         scenario = self._ctx.plan.scenario
         submit, deadlines = scenario.submit_seconds, scenario.deadlines
-        if phase.untrained:
+        if phase.is_training_due:
             phase = replace(phase, train_at=now + deadlines.keys + deadlines.shares)
         if submit is None:
             return replace(phase, late_at=now + scenario.training_seconds)
@@ -187,7 +187,7 @@ class PartyMachine:
         return replace(begun, late_at=now + self._ctx.plan.scenario.training_seconds)
 
     def _next_alarm(self, phase: phases.PartyPhase, now: float) -> float:
-        paused = not isinstance(phase, phases.Ended) and phase.past.paused
+        paused = not isinstance(phase, phases.Ended) and phase.past.is_paused
         patience = now + (PAUSE_SECONDS if paused else self._patience)
         times = (phase.submit_at, phase.late_at, phase.train_at) if isinstance(phase, phases.Working) else ()
         return min(patience, *(due for due in times if due is not None), patience)
@@ -290,7 +290,7 @@ def _handle_draw_message(
             return draw.on_announce(ctx, phase, place, message)
         case messages.Reveals(), phases.NonceRevealed():
             return draw.on_reveals(ctx, phase, place, message)
-        case _, phases.Idle(past=phases.PartyHistory(spent=spent)) if place.round == spent:
+        case _, phases.Idle(past=phases.PartyHistory(last_spent_round=spent)) if place.round == spent:
             # Broadcast: also received by parties that sit this round out.
             return phase, ()
     raise _untimely_error(phase, place, message)
@@ -321,14 +321,14 @@ def _handle_certificate(
     match phase:
         case phases.Endorsed():
             return release.on_certificate(ctx, phase, place, message)
-        case phases.Idle(past=phases.PartyHistory(spent=at, released=phases.SentRelease() as said)) if (
-            place.round == at == said.round
-        ):
-            return shares.resend_release(phase, said)
+        case phases.Idle(
+            past=phases.PartyHistory(last_spent_round=at, released=phases.SentRelease() as sent_release)
+        ) if place.round == at == sent_release.round:
+            return shares.resend_release(phase, sent_release)
         case (
             phases.Working(round=at)
             | phases.CountsReleased(round=at)
-            | phases.Idle(past=phases.PartyHistory(spent=at))
+            | phases.Idle(past=phases.PartyHistory(last_spent_round=at))
         ) if place.round == at:
             # Broadcast: a party outside the survivor set owes no shares.
             return phase, ()

@@ -40,18 +40,18 @@ class PartyContext:
     samples: int
     entropy: Entropy = field(repr=False)
     seams: upload.Seams = upload.HONEST
-    spent: int = -1
+    last_spent_round: int = -1
     """Last round in the journal; the party sits it out if it is still open."""
     releases: int = 0
     atom_seed: bytes = b""
-    allowed: int | None = None
+    own_budget: int | None = None
     """Updates that the party's own budget allows in this run."""
-    given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
+    released_sums: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
-    unreleased: tuple[tuple[str, int], ...] = ()
+    rounds_without_release: tuple[tuple[str, int], ...] = ()
     outcomes: Outcomes = ()
-    taken: tuple[int, ...] = ()
-    kept: tuple[clustering.Atom, ...] = ()
+    unknown_outcomes: tuple[int, ...] = ()
+    metric_atoms: tuple[clustering.Atom, ...] = ()
     """Known atoms of metrics; the party's own never changes."""
     choice: choices.LastChoice = choices.NO_CHOICE
     identity: crypto.Identity | None = field(default=None, repr=False)
@@ -59,7 +59,7 @@ class PartyContext:
     first: chain.ChainLink | None = None
     root: bytes = b""
     """Last root of the chain of models."""
-    rooted: int = -1
+    root_round: int = -1
     """Round of that root; earlier links are rejected."""
     leader: bytes = b""
     prepared: secure_sum.SecureSum | None = field(default=None, repr=False)
@@ -108,7 +108,7 @@ class SentRelease:
 class PartyHistory:
     """State that a party carries between rounds."""
 
-    spent: int
+    last_spent_round: int
     """Last round that it will not start again."""
     releases: int = 0
     """Made or about to be, counted against the privacy budget."""
@@ -118,24 +118,24 @@ class PartyHistory:
     """Start of per-example momentum, f64 (d,); None for zeros."""
     atom_seed: bytes = b""
     """Kept from the first draw seen."""
-    given: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
+    released_sums: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """Sums with released shares, in all runs of its account."""
     unresolved: tuple[leakage.UnresolvedRound, ...] = ()
     """Rounds that took the masked input and whose opened sums are unknown."""
-    unreleased: tuple[tuple[str, int], ...] = ()
+    rounds_without_release: tuple[tuple[str, int], ...] = ()
     """Rounds of this server that clustered the party without a release; hellos state those that are over."""
     outcomes: Outcomes = ()
     """Rounds with this server, over all runs."""
-    taken: tuple[int, ...] = ()
+    unknown_outcomes: tuple[int, ...] = ()
     """Rounds with unknown outcome that took the input, or for which the update waited."""
     choice: choices.LastChoice = choices.NO_CHOICE
     link: chain.ChainLink | None = None
     verifying: VerifiableRound | None = None
-    seen: frozenset[bytes] = frozenset()
+    trained_models: frozenset[bytes] = frozenset()
     """Digests of the models trained on, if the server is to name the best."""
     leader: bytes = b""
     """Session of the followed server; empty before the first one leads."""
-    named: tuple[int, int, str] | None = field(default=None, repr=False)
+    stated_group: tuple[int, int, str] | None = field(default=None, repr=False)
     """Round, group and reason for no choice, as sent to a replaced server. Another group would disclose that
     the party could not choose.
     """
@@ -144,7 +144,7 @@ class PartyHistory:
     released: SentRelease | None = None
     """Last shares sent; None with hidden groups."""
     values: StartValues = field(default_factory=lambda: NO_VALUES)
-    paused: bool = False
+    is_paused: bool = False
     """True if the server last announced a pause: silence is then expected."""
 
 
@@ -189,7 +189,7 @@ class HelloSent:
     hello: messages.Hello
     group: int = field(default=0, repr=False)
     """Model to train; confidential if groups are hidden."""
-    groupless: str = field(default="", repr=False)
+    no_choice_reason: str = field(default="", repr=False)
     """Reason for no choice, so that updates are zeros."""
 
 
@@ -204,8 +204,8 @@ class NonceRevealed:
     model: bytes
     hellos: Mapping[PartyId, messages.Hello]
     group: int = field(default=0, repr=False)
-    groupless: str = field(default="", repr=False)
-    unseen: chain.ChainLink | None = None
+    no_choice_reason: str = field(default="", repr=False)
+    unconfirmed_link: chain.ChainLink | None = None
     """Link of the round's model, if its confirmation was missed."""
 
 
@@ -225,20 +225,20 @@ class Working:
     """None if a retry left this party out, so that it is not counted."""
     clusters: leakage.Given = field(default_factory=lambda: leakage.NOTHING_GIVEN, repr=False)
     """All clusters of the round as drawn, by digest of the model."""
-    counting: tuple[clustering.Atom, ...] | None = None
+    counted_atoms: tuple[clustering.Atom, ...] | None = None
     """Atoms of the parties that send metrics; None if metrics ignore atoms."""
     uploads: tuple[upload.EncodedUpdate, ...] = ()
     """By local work; with hidden groups counts and slots."""
     group: int = field(default=0, repr=False)
-    groupless: str = field(default="", repr=False)
+    no_choice_reason: str = field(default="", repr=False)
     seat: int = field(default=-1, repr=False)
     submit_at: float | None = None
     """Time to send all masked inputs (``Scenario.submit_seconds``); None: each when ready."""
     late_at: float | None = None
     """Time at which an unfinished training fails; None once passed or with ``submit_at``."""
-    trained: tuple[kernel.Trained, ...] = field(default=(), repr=False)
+    kept_results: tuple[kernel.Trained, ...] = field(default=(), repr=False)
     """Results before ``submit_at``, by local work; encoded, entered and sent together."""
-    untrained: bool = False
+    is_training_due: bool = False
     train_at: float | None = None
     """Latest start of training: the server does not announce lost instances."""
 
@@ -258,14 +258,14 @@ class Endorsed:
     """Phase between the endorsement and the certificate."""
 
     past: PartyHistory
-    after: PartyHistory
+    history_after_release: PartyHistory
     """State after the release."""
     round: int
     statement: bytes
     survivors: frozenset[PartyId]
     question: LedgerQuestion
     admission: leakage.Admission
-    given: leakage.Given = field(repr=False)
+    released_sums: leakage.Given = field(repr=False)
     """Sums that may open, by model of their updates, about to enter the account."""
     instances: Mapping[ClusterKey, secure_sum.InputSent]
     seat: int = field(default=-1, repr=False)
@@ -295,14 +295,14 @@ PartyPhase = Idle | RunningPhase | Ended
 
 def sit_out(phase: RunningPhase, past: PartyHistory | None = None) -> Idle:
     """Leave the round with state ``past``, by default that of the phase."""
-    return Idle(replace(past or phase.past, spent=phase.round))
+    return Idle(replace(past or phase.past, last_spent_round=phase.round))
 
 
 def last_spent_round(phase: PartyPhase) -> int:
     """Return the last round that this party will not start again."""
     match phase:
         case Idle() | ModelReceived():
-            return phase.past.spent
+            return phase.past.last_spent_round
         case Choosing() | HelloSent() | NonceRevealed() | Working() | Endorsed() | CountsReleased():
             return phase.round
         case Ended():

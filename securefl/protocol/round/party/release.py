@@ -74,15 +74,18 @@ def on_freeze(
         instances,
         phase.seat,
     )
-    told: reports.Effects = (frozen, *map(kernel.Report, leakage.withheld_report(phase.round, admission)))
+    reports_sent: reports.Effects = (
+        frozen,
+        *map(kernel.Report, leakage.withheld_report(phase.round, admission)),
+    )
     if ctx.plan.limits.quorum is None:
         outside, effects = release(ctx, endorsed)
-        return outside, (*told, *effects)
+        return outside, (*reports_sent, *effects)
     if ctx.me not in survivors:
-        return endorsed, told
+        return endorsed, reports_sent
     own_lists = lists_statement((r, j, i.lists_digest) for (r, j), i in instances.items())
     endorse = messages.Endorse(statement=statement, lists=own_lists, ledger_head=admission.head())
-    return endorsed, (*told, kernel.Send(SERVER, kernel.Place(phase.round), endorse))
+    return endorsed, (*reports_sent, kernel.Send(SERVER, kernel.Place(phase.round), endorse))
 
 
 def _state_after_release(
@@ -94,7 +97,7 @@ def _state_after_release(
     survivors: frozenset[PartyId],
 ) -> phases.PartyHistory:
     after = record_release(ctx, phase.past, phase.round)
-    after = replace(after, given=join_releases(after.given, given))
+    after = replace(after, released_sums=join_releases(after.released_sums, given))
     if certified is not None:
         sums = {key: secure_sum.repeatable(instance, survivors) for key, instance in instances.items()}
         record = RoundPreimage(
@@ -142,7 +145,7 @@ def _holds_needed_shares(
 ) -> bool:
     """Return True if this party is not counted, but holds shares of counted updates."""
     mates = (phase.assignment.clusters[r][j] for r, j in instances or ())
-    return ctx.sums.helped and any(survivors.intersection(members) for members in mates)
+    return ctx.sums.dropouts_release and any(survivors.intersection(members) for members in mates)
 
 
 def on_certificate(
@@ -179,11 +182,11 @@ def on_certificate(
 
 
 def _with_certificate(phase: phases.Endorsed, endorsements: tuple[bytes, ...]) -> phases.Endorsed:
-    verifying = phase.after.verifying
+    verifying = phase.history_after_release.verifying
     if verifying is None or verifying.certified.round != phase.round:
         return phase
     kept = replace(verifying, certificate=endorsements)
-    return replace(phase, after=replace(phase.after, verifying=kept))
+    return replace(phase, history_after_release=replace(phase.history_after_release, verifying=kept))
 
 
 def _ledger_question(
@@ -212,7 +215,7 @@ def _reason_from_repeats(
         return None
     seed = ctx.entropy.child("ledger of repeats", round_).draw(32)
     known = doubtful_members(record_release(ctx, past, round_).unresolved, ctx.me)
-    found = crossed_together(past.given, now, own, seed, known)
+    found = crossed_together(past.released_sums, now, own, seed, known)
     if not found:
         return None
     return (

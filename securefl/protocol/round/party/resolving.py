@@ -48,7 +48,7 @@ def record_taken_round(
     """Return the state that watches the chain of models, if any, for a round."""
     if not ctx.plan.scenario.secure_sum.verified:
         return past
-    return replace(past, taken=(*past.taken, round_))
+    return replace(past, unknown_outcomes=(*past.unknown_outcomes, round_))
 
 
 def record_release(ctx: phases.PartyContext, past: phases.PartyHistory, round_: int) -> phases.PartyHistory:
@@ -56,7 +56,9 @@ def record_release(ctx: phases.PartyContext, past: phases.PartyHistory, round_: 
     return replace(
         past,
         unresolved=tuple(one for one in past.unresolved if (one.run, one.round) != (ctx.plan.run, round_)),
-        unreleased=tuple(one for one in past.unreleased if one != (ctx.plan.run, round_)),
+        rounds_without_release=tuple(
+            one for one in past.rounds_without_release if one != (ctx.plan.run, round_)
+        ),
     )
 
 
@@ -76,10 +78,11 @@ def with_statements(past: phases.PartyHistory, hello: messages.Hello) -> message
 
     It can no longer release: the keys to its share boxes are gone.
     """
-    if not past.unreleased:
+    if not past.rounds_without_release:
         return hello
     rounds = tuple(
-        messages.RoundOfRun(run=run, round=round_) for run, round_ in past.unreleased[-messages.MAX_STATED :]
+        messages.RoundOfRun(run=run, round=round_)
+        for run, round_ in past.rounds_without_release[-messages.MAX_STATED :]
     )
     fields = {name: getattr(hello, name) for name in hello.__struct_fields__}
     return messages.StatingHello(**fields, unreleased=rounds)
@@ -112,7 +115,9 @@ def apply_statements(
         unresolved=tuple(left),
         releases=releases,
         outcomes=missing.without_rounds(past.outcomes, refunds),
-        taken=tuple(round_ for round_ in past.taken if (ctx.plan.run, round_) not in refunds),
+        unknown_outcomes=tuple(
+            round_ for round_ in past.unknown_outcomes if (ctx.plan.run, round_) not in refunds
+        ),
     )
     return after, tuple(effects)
 
@@ -128,10 +133,10 @@ def count_missing(
     at = link.claim.round
     found = tuple(
         missing.RoundOutcome(ctx.plan.run, round_, at < round_ or (follows and at != round_))
-        for round_ in past.taken
+        for round_ in past.unknown_outcomes
     )
     entered = tuple(kernel.Enter(kernel.RoundMissing(one.round)) for one in found if one.missing)
-    return replace(past, outcomes=missing.with_outcomes(past.outcomes, found), taken=()), entered
+    return replace(past, outcomes=missing.with_outcomes(past.outcomes, found), unknown_outcomes=()), entered
 
 
 def _parties_stating(

@@ -19,14 +19,14 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
 
     With hidden groups release counts only; slots follow once their counts are known.
     """
-    outside = phases.sit_out(phase, phase.after)
-    entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.given)),)
+    outside = phases.sit_out(phase, phase.history_after_release)
+    entered: reports.Effects = (kernel.Enter(kernel.SumsGiven(phase.round, phase.released_sums)),)
     if not clustering.hides_groups(ctx.plan.scenario.groups):
         message, effects = _seal_shares(
             ctx, phase.round, phase.statement, phase.survivors, phase.instances, noted=entered
         )
-        said = phases.SentRelease(phase.round, message, outside.past.leader)
-        return phases.Idle(replace(outside.past, released=said)), effects
+        sent_release = phases.SentRelease(phase.round, message, outside.past.leader)
+        return phases.Idle(replace(outside.past, released=sent_release)), effects
     counts = {key: i for key, i in phase.instances.items() if key[0] == clustering.COUNTS}
     waiting = phases.CountsReleased(
         outside.past,
@@ -41,13 +41,15 @@ def release(ctx: phases.PartyContext, phase: phases.Endorsed) -> tuple[phases.Pa
     return waiting, effects
 
 
-def resend_release(phase: phases.Idle, said: phases.SentRelease) -> tuple[phases.Idle, reports.Effects]:
+def resend_release(
+    phase: phases.Idle, sent_release: phases.SentRelease
+) -> tuple[phases.Idle, reports.Effects]:
     """Resend the same sealed shares to a later server, once to each."""
     leader = phase.past.leader
-    if leader == said.leader:
+    if leader == sent_release.leader:
         return phase, ()
-    past = replace(phase.past, released=replace(said, leader=leader))
-    return phases.Idle(past), (kernel.Send(SERVER, kernel.Place(said.round), said.message),)
+    past = replace(phase.past, released=replace(sent_release, leader=leader))
+    return phases.Idle(past), (kernel.Send(SERVER, kernel.Place(sent_release.round), sent_release.message),)
 
 
 def on_counts(
@@ -69,14 +71,14 @@ def on_counts(
     least = least_in_slot(ctx.plan, (phase.question.limits[party] for party in alive))
     slots = open_slots(counts, len(alive), least)
     cluster = next(iter(phase.slots))[1]
-    told = kernel.Report(reports.SlotsCounted(phase.round, cluster, counts, slots, message.seats))
+    report = kernel.Report(reports.SlotsCounted(phase.round, cluster, counts, slots, message.seats))
     chosen = {key: i for key, i in phase.slots.items() if key[0] - FIRST_SLOT in slots}
     outside = phases.Idle(phase.past)
     if not chosen:
-        return outside, (told,)
+        return outside, (report,)
     statement = slots_statement(phase.statement, message.seats)
     _, effects = _seal_shares(ctx, phase.round, statement, phase.survivors, chosen, "release slots")
-    return outside, (told, *effects)
+    return outside, (report, *effects)
 
 
 def _seal_shares(

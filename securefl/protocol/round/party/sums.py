@@ -62,7 +62,7 @@ def on_trained(
     if work != len(phase.uploads):
         return phase, ()
     update, lost = _values_to_send(ctx, phase, event)
-    update = metric_atoms.with_allowed_metrics(ctx.plan, phase.counting, ctx.me, update)
+    update = metric_atoms.with_allowed_metrics(ctx.plan, phase.counted_atoms, ctx.me, update)
     own = model_of(ctx.plan, phase.params, phase.group)
     entropy = randomness.update_entropy(ctx.entropy, phase.round, work)
     upload = make_upload(
@@ -99,7 +99,7 @@ def _record_submission(ctx: phases.PartyContext, phase: phases.Working) -> repor
 
     A restarted party must never submit a second update, nor metrics in other atoms.
     """
-    seed, atoms = phase.past.atom_seed, phase.counting
+    seed, atoms = phase.past.atom_seed, phase.counted_atoms
     works = clustering.works_of(ctx.plan.scenario.clustering)
     given = kernel.UpdateGiven(phase.round, works, seed, phase.clusters, max_silent_members(ctx.plan))
     return (
@@ -117,10 +117,10 @@ def _record_submission(ctx: phases.PartyContext, phase: phases.Working) -> repor
 def _keep_result(
     ctx: phases.PartyContext, phase: phases.Working, event: kernel.Trained
 ) -> tuple[phases.Working, reports.Effects]:
-    if event.work != len(phase.trained):
+    if event.work != len(phase.kept_results):
         return phase, ()
-    current = replace(phase, trained=(*phase.trained, event))
-    if len(current.trained) == clustering.works_of(ctx.plan.scenario.clustering):
+    current = replace(phase, kept_results=(*phase.kept_results, event))
+    if len(current.kept_results) == clustering.works_of(ctx.plan.scenario.clustering):
         return current, ()
     own = model_of(ctx.plan, phase.params, phase.group)
     return current, (kernel.Train(phase.round, event.work + 1, own, phase.past.carry, phase.samples),)
@@ -130,7 +130,7 @@ def on_late(
     ctx: phases.PartyContext, phase: phases.Working, now: float
 ) -> tuple[phases.PartyPhase, reports.Effects]:
     """Submit zeros for unfinished trainings, as :func:`on_trained` does."""
-    current: phases.PartyPhase = replace(phase, late_at=None, untrained=False, train_at=None)
+    current: phases.PartyPhase = replace(phase, late_at=None, is_training_due=False, train_at=None)
     effects = list[reports.Effects]()
     for work in range(len(phase.uploads), clustering.works_of(ctx.plan.scenario.clustering)):
         if isinstance(current, phases.Working):
@@ -149,12 +149,14 @@ def on_submit(
     delay.
     """
     current, effects = (
-        replace(phase, submit_at=None, trained=(), untrained=False, train_at=None),
+        replace(phase, submit_at=None, kept_results=(), is_training_due=False, train_at=None),
         list[reports.Effects](),
     )
     for work in range(clustering.works_of(ctx.plan.scenario.clustering)):
         late = kernel.Trained(now, phase.round, work, None, "training had not ended by deadlines.submit")
-        after, more = on_trained(ctx, current, phase.trained[work] if work < len(phase.trained) else late)
+        after, more = on_trained(
+            ctx, current, phase.kept_results[work] if work < len(phase.kept_results) else late
+        )
         if isinstance(after, phases.Working):
             current = after
         effects.append(tuple(effect for effect in more if not isinstance(effect, kernel.Train)))
@@ -169,9 +171,9 @@ def _values_to_send(
 ) -> tuple[F64, str]:
     """Return the values to send, f64 ``(d + w,)``, and the reason if they are zeros."""
     nothing = np.zeros(ctx.plan.upload_length, dtype=np.float64)
-    if phase.groupless:
+    if phase.no_choice_reason:
         # It trains all the same, so that the answer takes as long as any other.
-        return nothing, phase.groupless
+        return nothing, phase.no_choice_reason
     if event.update is None:
         return nothing, event.failure or "training failed"
     if event.update.shape != nothing.shape or event.update.dtype != nothing.dtype:
@@ -227,7 +229,7 @@ def _submit(
     instance, work = phase.instances[key], clustering.upload_of(ctx.plan.scenario, key[0])
     if work >= len(phase.uploads) or instance is None:
         return phase, ()
-    without = ctx.seams.without(instance.setup.certain, phase.round)
+    without = ctx.seams.left_out_components(instance.setup.certain, phase.round)
     entropy = randomness.instance_entropy(ctx.entropy, instance.setup.place)
     ring = phase.uploads[work].ring[: ctx.plan.sum_length(key[0])]
     step = ctx.sums.member.submit(instance, ring, entropy, without)
@@ -237,7 +239,7 @@ def _submit(
 def _step_effects(step: secure_sum.MemberStep) -> reports.Effects:
     place = step.phase.setup.place
     refused = () if step.refused is None else (kernel.Reject(step.refused.culprit, step.refused.reason),)
-    return (*refused, *(kernel.Send(SERVER, place, message) for message in step.said))
+    return (*refused, *(kernel.Send(SERVER, place, message) for message in step.outgoing))
 
 
 def _with_instance(

@@ -22,7 +22,7 @@ class UpdateId:
     round: int
     work: int
     """0 unless the scenario has ``new_work``."""
-    before: F32 = field(repr=False)
+    parameters: F32 = field(repr=False)
     """Global parameters, (d,)."""
     clusters: tuple[tuple[tuple[PartyId, ...], ...], ...]
     """By reclustering and cluster."""
@@ -60,8 +60,8 @@ def _shares_unchanged(shares: messages.ReleasedShares, _round: int) -> messages.
     return shares
 
 
-def _metrics_unchanged(said: F64, _occasion: UpdateId) -> F64:
-    return said
+def _metrics_unchanged(metrics: F64, _occasion: UpdateId) -> F64:
+    return metrics
 
 
 Encode = Callable[[RunPlan, F64, Entropy, UpdateId], encoding.Encoded]
@@ -79,11 +79,11 @@ class Seams:
     """Rounding of the clipped and weighted update; with privacy noise it must be clipped."""
     noise: Callable[[I64, UpdateId], I64] = _noise_unchanged
     """Noise about to be added, i64 steps; not called without noise."""
-    without: Callable[[int, int], int] = _no_component_left_out
+    left_out_components: Callable[[int, int], int] = _no_component_left_out
     """Number of first components of removable noise to leave out, given those never removed and the round."""
     encoded: Callable[[I64, UpdateId], I64] = _encoded_unchanged
     """i64 values before the ring."""
-    said: Callable[[F64, UpdateId], F64] = _metrics_unchanged
+    metrics: Callable[[F64, UpdateId], F64] = _metrics_unchanged
     """f64 metrics of the received model, in samples."""
     release: Callable[[messages.ReleasedShares, int], messages.ReleasedShares] = _shares_unchanged
     """Shares about to be sealed, and the round."""
@@ -123,6 +123,8 @@ def make_upload(
         values = values + seams.noise(mechanism.noise(entropy.child("noise")), occasion)
     values = seams.encoded(values, occasion)
     metrics, bits = update[plan.length :], plan.limits.ring_bits
-    said = seams.said(metrics, occasion) if metrics.size else metrics
-    words = catalogue.encode_words(plan.scenario, bits, Contribution(sent, said, occasion.values), entropy)
+    metrics_sent = seams.metrics(metrics, occasion) if metrics.size else metrics
+    words = catalogue.encode_words(
+        plan.scenario, bits, Contribution(sent, metrics_sent, occasion.values), entropy
+    )
     return EncodedUpdate(encoding.to_ring(np.concatenate((values, *words)), bits), encoded.saturated)

@@ -52,8 +52,8 @@ def on_proof(
         raise
     places = (*verifying.places, place)
     after = replace(past, verifying=replace(verifying, attested=link.root, places=places, signed=signed))
-    told = kernel.Report(reports.Repeated(place.round, place.reclustering, place.cluster, link.root))
-    return after, (told, kernel.Send(SERVER, place, messages.Attest(root=link.root)))
+    report = kernel.Report(reports.Repeated(place.round, place.reclustering, place.cluster, link.root))
+    return after, (report, kernel.Send(SERVER, place, messages.Attest(root=link.root)))
 
 
 def follow(
@@ -91,7 +91,7 @@ def _check_link(
         raise PeerError(SERVER, "starts a round with a model outside the verified chain")
     verifying, last = past.verifying, past.link
     # A restarted party's journal has only root and round of its last link.
-    root, reached = (ctx.root, ctx.rooted) if last is None else (last.root, last.claim.round)
+    root, reached = (ctx.root, ctx.root_round) if last is None else (last.root, last.claim.round)
     if root and link.root != root and message.claim.round <= reached:
         raise PeerError(SERVER, "starts a round with a model of another or an earlier state")
     if last is None or link.root == last.root:
@@ -123,8 +123,8 @@ def is_vouched_for(
 ) -> bool:
     """Return True if more than q others state that the link is confirmed: one is honest."""
     saying = sums.exact_sum(
-        isinstance(said, messages.ChainedReveal) and said.root == link.root and party != ctx.me
-        for party, said in reveals.items()
+        isinstance(reveal, messages.ChainedReveal) and reveal.root == link.root and party != ctx.me
+        for party, reveal in reveals.items()
     )
     return saying > ctx.plan.scenario.secure_sum.colluders
 

@@ -20,7 +20,7 @@ def is_at_end(instance: secure_sum.ServerPhase, deadline: float, now: float) -> 
 
 def attempt_end(ctx: phases.ServerContext, phase: phases.Summing, key: reports.ClusterKey) -> float:
     """Return when an instance's step ends: at its deadline, or earlier by hints."""
-    return attempt_end_of(ctx, phase, phase.instances[key], phase.deadlines[key], phase.began[key])
+    return attempt_end_of(ctx, phase, phase.instances[key], phase.deadlines[key], phase.step_starts[key])
 
 
 def attempt_end_of(
@@ -37,7 +37,7 @@ def attempt_end_of(
         deadline,
         instance.missing,
         standing.late,
-        standing.session.gone,
+        standing.session.disconnected,
         pace,
         least_answers(ctx.plan, asked),
         began,
@@ -155,7 +155,7 @@ def _with_instance(
         phase,
         instances=instances,
         deadlines={**phase.deadlines, key: deadline},
-        began={**phase.began, key: now},
+        step_starts={**phase.step_starts, key: now},
     )
 
 

@@ -25,9 +25,10 @@ def on_connection(
         case kernel.PresenceHint(now=now, party=party):
             if party not in expected:
                 return phase, ()
-            gone = {**phase.standing.session.gone, party: now}
+            gone = {**phase.standing.session.disconnected, party: now}
             return replace(
-                phase, standing=replace(phase.standing, session=replace(phase.standing.session, gone=gone))
+                phase,
+                standing=replace(phase.standing, session=replace(phase.standing.session, disconnected=gone)),
             ), ()
         case kernel.Offline():
             return phase, presence.lost_effects()
@@ -36,7 +37,7 @@ def on_connection(
             standing = replace(
                 phase.standing,
                 late=frozenset(),
-                session=replace(phase.standing.session, gone=phases.NOBODY_GONE),
+                session=replace(phase.standing.session, disconnected=phases.NOBODY_GONE),
             )
             return replace(phase, standing=standing), presence.back_effects(event, EVERYONE)
 
@@ -44,13 +45,13 @@ def on_connection(
 def clear_hints(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPhase:
     """Clear all hints against a party that has just sent a message."""
     standing = phase.standing
-    if party not in standing.session.gone and party not in standing.late:
+    if party not in standing.session.disconnected and party not in standing.late:
         return phase
-    gone = {other: since for other, since in standing.session.gone.items() if other != party}
+    gone = {other: since for other, since in standing.session.disconnected.items() if other != party}
     return replace(
         phase,
         standing=replace(
-            standing, late=standing.late - {party}, session=replace(standing.session, gone=gone)
+            standing, late=standing.late - {party}, session=replace(standing.session, disconnected=gone)
         ),
     )
 
@@ -62,7 +63,7 @@ def adjust_clock(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMes
         case kernel.Offline():
             standing = replace(
                 phase.standing,
-                session=replace(phase.standing.session, clock=clock.stop(event.now), interrupted=True),
+                session=replace(phase.standing.session, clock=clock.stop(event.now), lost_broker=True),
             )
         case kernel.Online():
             standing = replace(

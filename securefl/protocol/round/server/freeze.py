@@ -85,8 +85,8 @@ def _freeze_messages(standing: phases.ServerState, frozen: phases.Frozen) -> rep
     for instance in frozen.instances.values():
         members = instance.setup.members
         # Verifiers of a sum need a receipt of every vector in it.
-        told = instance.summed_members if instance.setup.verified else instance.alive
-        others = told(frozen.survivors)
+        recipients = instance.summed_members if instance.setup.verified else instance.alive
+        others = recipients(frozen.survivors)
         for index in instance.holders(frozen.survivors):
             receipts[members[index]] += [instance.receipts[other] for other in others if other != index]
     freeze = messages.Freeze(survivors=tuple(sorted(frozen.survivors)), attempts=attempts, receipts=())

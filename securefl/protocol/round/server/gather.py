@@ -28,16 +28,17 @@ def begin_round(
     ctx: phases.ServerContext, standing: phases.ServerState, now: float
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     """Send the model and an invitation, unless the round is void or the server pauses."""
-    if standing.session.pausing:
-        return resuming.pause(standing.session.pausing)
+    if standing.session.pause_reason:
+        return resuming.pause(standing.session.pause_reason)
     void = resuming.end_announced_round(ctx, standing)
     if void is not None:
         return void
     model = statement.model_digest(standing.params, standing.values)
     standing = replace(
-        standing, session=replace(standing.session, interrupted=standing.session.clock.since is not None)
+        standing,
+        session=replace(standing.session, lost_broker=standing.session.clock.offline_since is not None),
     )
-    greeting, effects = invite(ctx, standing, 0, model, standing.barred, now)
+    greeting, effects = invite(ctx, standing, 0, model, standing.excluded, now)
     return greeting, (
         kernel.Report(reports.RoundStarted(standing.round, model)),
         kernel.Send(EVERYONE, kernel.Place(standing.round), model_message(standing)),
@@ -85,9 +86,9 @@ def on_all_sent(
     ctx: phases.ServerContext, phase: phases.CollectingHellos, event: kernel.AllSent
 ) -> tuple[phases.CollectingHellos, reports.Effects]:
     """Start the deadline of hellos once the model, which may take long, is sent."""
-    if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.sent:
+    if (event.round, event.draw) != (phase.standing.round, phase.draw) or phase.is_model_sent:
         return phase, ()
-    waiting = replace(phase, sent=True, deadline=event.now + allowed_seconds(ctx.plan, "hello"))
+    waiting = replace(phase, is_model_sent=True, deadline=event.now + allowed_seconds(ctx.plan, "hello"))
     return waiting, (kernel.Report(reports.ModelSent(event.round, event.draw)),)
 
 
@@ -98,13 +99,13 @@ def resend_invitation(
 
     Otherwise each short message would be answered with a model.
     """
-    standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.again
+    standing, known = phase.standing, phase.hellos.keys() | phase.excluded | phase.reinvited
     if party in known or party not in ctx.plan.roster.parties:
         return phase, ()
     if phase.draw:
         # Draw 0, which it would have to answer first, is void.
         return phase, ()
-    return replace(phase, again=phase.again | {party}), (
+    return replace(phase, reinvited=phase.reinvited | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_message(standing)),
         kernel.Send(
             party,
@@ -158,7 +159,7 @@ def close_hellos(
     reason = lacking or reason_atoms_unknown(hellos, atom_seed)
     if reason is not None:
         reason = f"{len(present)} parties are there; {reason}"
-        if lacking is not None and phase.excluded <= phase.standing.barred:
+        if lacking is not None and phase.excluded <= phase.standing.excluded:
             return _wait_for_quorum(ctx, phase, tuple(present), reason, now)
         return skip_round(ctx, phase.standing, tuple(present), reason)
     if phase.standing.claims.pending is not None:
@@ -168,7 +169,7 @@ def close_hellos(
     standing = replace(
         phase.standing,
         late=late,
-        quorum=replace(phase.standing.quorum, present=len(present), lone_rounds=0, lone_seconds=0.0),
+        quorum=replace(phase.standing.quorum, present=len(present), skipped_in_a_row=0, waited_seconds=0.0),
     )
     revealing = phases.CollectingNonces(
         standing,
@@ -197,14 +198,16 @@ def _wait_for_quorum(
 ) -> tuple[phases.ServerPhase, reports.Effects]:
     waits = phase.waits + 1
     standing = stepping.add_waits(ctx.plan, phase.standing, 1)
-    awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.lone_seconds))
+    awaited = kernel.Report(reports.QuorumAwaited(standing.round, reason, standing.quorum.waited_seconds))
     if waits < stepping.allowed_waits(ctx.plan, standing) and not stepping.is_quorum_overdue(
         ctx.plan, standing
     ):
         return replace(
             phase, standing=standing, waits=waits, deadline=now + allowed_seconds(ctx.plan, "hello")
         ), (awaited,)
-    standing = replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
+    standing = replace(
+        standing, quorum=replace(standing.quorum, skipped_in_a_row=standing.quorum.skipped_in_a_row + 1)
+    )
     skipped, effects = skip_round(ctx, standing, present, reason, alone=True)
     return skipped, (awaited, *effects)
 
@@ -303,12 +306,12 @@ def skip_round(
     Those without enough parties (``alone``) count in seconds instead.
     """
     round_ = standing.round
-    late = standing.late | (standing.session.gone.keys() - frozenset(present))
+    late = standing.late | (standing.session.disconnected.keys() - frozenset(present))
     standing = replace(standing, late=late)
-    standing, done, told = walk.end_void_round(ctx.plan, standing, present, alone=alone)
+    standing, done, effects = walk.end_void_round(ctx.plan, standing, present, alone=alone)
     return phases.Evaluating(standing, done), (
         kernel.Report(reports.RoundSkipped(round_, reason)),
-        *map(kernel.Report, told),
+        *map(kernel.Report, effects),
         kernel.Evaluate(round_, standing.params),
     )
 

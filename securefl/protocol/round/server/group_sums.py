@@ -116,5 +116,5 @@ def aggregate_groups(
         for opened, used in zip(own, result.kept.tolist(), strict=True):
             (kept if used else rejected).append(opened.key)
     return stacking.RoundAggregate(
-        update if moved.any() else None, tuple(sorted(kept)), tuple(sorted(rejected)), moved=moved
+        update if moved.any() else None, tuple(sorted(kept)), tuple(sorted(rejected)), covered=moved
     )

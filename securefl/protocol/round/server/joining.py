@@ -32,8 +32,11 @@ def on_join(
     if not isinstance(message, messages.JoinRun):
         return phase, ()
     if isinstance(phase, phases.Joining):
-        stated = {**phase.stated, sender: phases.StatedProgress(wire.epoch_of(message.leader), message.round)}
-        return replace(phase, joined=phase.joined | {sender}, stated=stated), ()
+        stated = {
+            **phase.progress_by_party,
+            sender: phases.StatedProgress(wire.epoch_of(message.leader), message.round),
+        }
+        return replace(phase, joined=phase.joined | {sender}, progress_by_party=stated), ()
     standing = resuming.record_progress(ctx, phase, sender, message.round)
     if isinstance(standing, kernel.Aborted):
         return phases.Ended(None), (standing,)
@@ -77,7 +80,7 @@ def close_joining(
     present = kernel.Report(reports.PartiesJoined(tuple(sorted(joined)), missing))
     known = (present, *_version_report(ctx, phase.standing.session.software))
     tested = resumed is not None and resumed.checkpoint.done is not None
-    old = resuming.reason_outdated(plan, phase.stated, phase.standing.round + tested)
+    old = resuming.reason_outdated(plan, phase.progress_by_party, phase.standing.round + tested)
     if old is not None:
         return phases.Ended(None), (*known, kernel.Aborted(old, over=False, decide=True))
     within = f"within {plan.scenario.deadlines.join:g} s"
@@ -110,7 +113,7 @@ def _start_or_continue(
         if certified is not None:
             return repeat_request(ctx, standing, certified, now)
         if done is not None:
-            return phases.Evaluating(standing, done, kept.norm, again=True), (
+            return phases.Evaluating(standing, done, kept.norm, is_repeated=True), (
                 kernel.Report(reports.StepRestored(done.round, kept.norm)),
                 kernel.Evaluate(done.round, standing.params),
             )

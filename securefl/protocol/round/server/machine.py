@@ -123,15 +123,15 @@ class ServerMachine:
     def _from_network(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
-        told = connections.clear_hints(phase, event.sender)
-        after: phases.ServerPhase = told
+        current = connections.clear_hints(phase, event.sender)
+        after: phases.ServerPhase = current
         effects: Effects
         try:
-            after, effects = self._handle_message(told, event)
+            after, effects = self._handle_message(current, event)
         except PeerError as error:
-            evidence = equivocation_evidence(self._ctx.plan, told, event)
+            evidence = equivocation_evidence(self._ctx.plan, current, event)
             effects = (kernel.Reject(error.culprit, error.reason, evidence),)
-        return _record_pace(told, after, event), effects
+        return _record_pace(current, after, event), effects
 
     def _handle_message(
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
@@ -264,14 +264,14 @@ class ServerMachine:
         if missing and spent.issuperset(missing):
             return min(
                 phase.deadline,
-                max(standing.session.pace.began, standing.session.pace.last) + waiting.GRACE_SECONDS,
+                max(standing.session.pace.began, standing.session.pace.last_answer) + waiting.GRACE_SECONDS,
             )
         asked = len(missing) + len(_answers(phase))
         if isinstance(phase, phases.CollectingHellos):
             asked = standing.quorum.present or asked
         least, late = waiting.least_answers(plan, asked), standing.late | spent
         return waiting.step_end(
-            phase.deadline, missing, late, standing.session.gone, standing.session.pace, least
+            phase.deadline, missing, late, standing.session.disconnected, standing.session.pace, least
         )
 
     def _missing(
@@ -361,7 +361,8 @@ def _request_pause(
     if isinstance(phase, phases.Joining) or (isinstance(phase, phases.CollectingHellos) and not phase.draw):
         return resuming.pause(event.reason)
     return replace(
-        phase, standing=replace(phase.standing, session=replace(phase.standing.session, pausing=event.reason))
+        phase,
+        standing=replace(phase.standing, session=replace(phase.standing.session, pause_reason=event.reason)),
     ), ()
 
 

@@ -173,7 +173,7 @@ def on_release(
     if place != kernel.Place(phase.standing.round) or sender not in phase.awaited_parties:
         raise PeerError(sender, "releases shares at the wrong time")
     if sender in phase.released:
-        if phase.again:
+        if phase.is_repeated:
             return phase, ()
         raise PeerError(sender, "releases shares twice")
     try:
@@ -195,7 +195,7 @@ def on_release(
 
 
 def _release_statement(phase: phases.Releasing, sender: PartyId) -> bytes:
-    told = next(
+    counts = next(
         (
             one.seats
             for one in phase.counts or ()
@@ -203,7 +203,11 @@ def _release_statement(phase: phases.Releasing, sender: PartyId) -> bytes:
         ),
         None,
     )
-    return phase.frozen.statement if told is None else statement.slots_statement(phase.frozen.statement, told)
+    return (
+        phase.frozen.statement
+        if counts is None
+        else statement.slots_statement(phase.frozen.statement, counts)
+    )
 
 
 def _check_release(
@@ -262,8 +266,8 @@ def close_releasing(
         standing = evaluating.standing
         standing = replace(
             standing,
-            barred=standing.barred | wrong,
-            fruitless_rounds=min(standing.fruitless_rounds, phase.standing.fruitless_rounds),
+            excluded=standing.excluded | wrong,
+            rounds_without_update=min(standing.rounds_without_update, phase.standing.rounds_without_update),
         )
         evaluating = replace(evaluating, standing=standing)
     return evaluating, (*effects, *more)
@@ -302,12 +306,12 @@ def on_consulted(
         failing = kernel.Report(reports.ConsultingFailed(phase.standing.round, event.failure))
         evaluating, effects = _step(ctx, phase.standing, phase.opened)
         return evaluating, (failing, *effects)
-    if len(event.gradients) != len(phase.asked):
+    if len(event.gradients) != len(phase.verifiers):
         raise UsageError(
-            f"gradients must have one entry for each of {len(phase.asked)} reclusterings, found"
+            f"gradients must have one entry for each of {len(phase.verifiers)} reclusterings, found"
             f" {len(event.gradients)}"
         )
-    gradients = dict(zip(phase.asked, event.gradients, strict=True))
+    gradients = dict(zip(phase.verifiers, event.gradients, strict=True))
     return _step(ctx, phase.standing, phase.opened, gradients)
 
 
@@ -317,10 +321,10 @@ def _step(
     opened: OpenedRound,
     gradients: Mapping[int, F64] = stacking.NO_GRADIENTS,
 ) -> tuple[phases.Evaluating, reports.Effects]:
-    after, done, told = walk.step(ctx.plan, standing, opened, gradients)
+    after, done, effects = walk.step(ctx.plan, standing, opened, gradients)
     evaluate = kernel.Evaluate(after.round, after.params)
-    norm = next(one.update_norm for one in told if isinstance(one, reports.ModelStepped))
-    return phases.Evaluating(after, done, norm), (*map(kernel.Report, told), evaluate)
+    norm = next(one.update_norm for one in effects if isinstance(one, reports.ModelStepped))
+    return phases.Evaluating(after, done, norm), (*map(kernel.Report, effects), evaluate)
 
 
 def on_evaluated(
@@ -332,7 +336,7 @@ def on_evaluated(
     )
     done = kernel.Report(tested)
     standing, outcome = walk.decide_end(ctx.plan, phase.standing, tested)
-    if outcome is None and phase.again and standing.claims.pending is not None:
+    if outcome is None and phase.is_repeated and standing.claims.pending is not None:
         return phases.Attesting(standing, event.now + proving.attesting_time(ctx), None), (done,)
     if outcome is None:
         greeting, effects = gather.begin_round(ctx, standing, event.now)
@@ -351,30 +355,30 @@ def close_attesting(
     if pending is None:
         raise UsageError("cannot settle a claim: the server has no pending claim in this round")
     lacks = proving.missing_confirmations(ctx, pending)
-    told: kernel.Report[reports.AnyReport]
+    confirmation: kernel.Report[reports.AnyReport]
     if lacks is None:
-        standing, told = (
+        standing, confirmation = (
             proving.with_confirmed_claim(ctx, standing),
             kernel.Report(proving.confirmation_report(pending)),
         )
     else:
-        standing, told = (
+        standing, confirmation = (
             proving.without_claim(standing),
             kernel.Report(reports.ClaimRefused(pending.certified.round, lacks)),
         )
-    if isinstance(phase.then, kernel.Finished):
+    if isinstance(phase.next_phase, kernel.Finished):
         outcome = (
-            phase.then
+            phase.next_phase
             if standing.updates
-            else kernel.Aborted(f"{phase.then.reason}, and no update was confirmed")
+            else kernel.Aborted(f"{phase.next_phase.reason}, and no update was confirmed")
         )
         ended, effects = _end(standing, outcome)
-        return ended, (told, *effects)
+        return ended, (confirmation, *effects)
     noted = checkpoint_effect(standing)
-    if phase.then is None:
+    if phase.next_phase is None:
         begun, effects = gather.begin_round(ctx, standing, now)
-        return begun, (told, noted, *effects)
-    greeting = replace(phase.then, standing=standing)
+        return begun, (confirmation, noted, *effects)
+    greeting = replace(phase.next_phase, standing=standing)
     if lacks is None:
         # Verifiers do not attest a confirmed claim again.
         after, effects = gather.close_hellos(ctx, greeting, now)
@@ -383,7 +387,7 @@ def close_attesting(
         after, effects = gather.skip_round(
             ctx, standing, tuple(sorted(greeting.hellos)), f"nobody trains on it: {lacks}"
         )
-    return after, (told, *effects)
+    return after, (confirmation, *effects)
 
 
 def _end(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
 from securefl.base import crypto
 from securefl.base.arrays import F32, F64, Ring
@@ -71,11 +71,11 @@ class Resumed:
     checkpoint: Checkpoint
     announced: int = -1
     """Last round whose draw was announced."""
-    drew: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
+    drawn_clusters: tuple[tuple[tuple[PartyId, ...], ...], ...] = ()
     """Its clusters, by reclustering; empty if not drawn."""
     atom_seed: bytes = b""
     """Last formed one, even if unsent."""
-    claimed: tuple[int, bytes] = (-1, b"")
+    last_claim: tuple[int, bytes] = (-1, b"")
     """Round and root of the last claim that may have been proven."""
 
     @property
@@ -100,7 +100,7 @@ class PendingClaim:
     certified: CertifiedRound
     before: ServerState
     """State to return to if the claim is not confirmed."""
-    asked: Mapping[kernel.Place, frozenset[PartyId]]
+    verifiers_by_place: Mapping[kernel.Place, frozenset[PartyId]]
     """Parties to attest each sum and the step."""
     attests: Mapping[kernel.Place, Mapping[PartyId, bytes]] = field(default_factory=dict, repr=False)
 
@@ -125,21 +125,21 @@ class FeatureSlot:
 class ServerSession:
     """State of one server process, in no checkpoint."""
 
-    gone: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
+    disconnected: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
     """Time when the broker reported a broken connection: a hint that shortens waiting."""
     pace: Pace = field(default_factory=Pace, compare=False)
     """Pace of the present step; in sums, the start of the first."""
     clock: OnlineClock = field(default_factory=OnlineClock)
-    interrupted: bool = False
+    lost_broker: bool = False
     """True if it lost the broker in this round."""
     leader: bytes = b""
     """Session that hellos name."""
-    elsewhere: frozenset[PartyId] = frozenset()
+    following_other_server: frozenset[PartyId] = frozenset()
     """Parties that follow the server of a later epoch."""
-    ahead: frozenset[PartyId] = frozenset()
+    parties_ahead: frozenset[PartyId] = frozenset()
     """Parties that state a later drawn round than this server's."""
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
-    pausing: str = ""
+    pause_reason: str = ""
     """Reason to stop before the next round."""
 
 
@@ -149,9 +149,9 @@ class Attendance(FeatureSlot):
 
     present: int = 0
     """Hellos in the last round with enough of them."""
-    lone_rounds: int = 0
+    skipped_in_a_row: int = 0
     """Rounds in a row with too few parties."""
-    lone_seconds: float = 0.0
+    waited_seconds: float = 0.0
     """Online seconds of waiting in these rounds."""
 
 
@@ -176,6 +176,23 @@ class Claims(FeatureSlot):
     pending: PendingClaim | None = None
 
 
+STORED_NAMES: Final = {
+    "excluded": "barred",
+    "rounds_without_update": "fruitless_rounds",
+    "skipped_in_a_row": "lone_rounds",
+    "waited_seconds": "lone_seconds",
+}
+"""Names in checkpoints of fields that were renamed; the file's format stays."""
+
+
+class CheckpointPart(NamedTuple):
+    """Field that a checkpoint stores. ``slot`` is empty for a field of the core."""
+
+    slot: str
+    field: str
+    type: Any
+
+
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """State between rounds: core fields, and a slot per feature."""
@@ -188,7 +205,7 @@ class ServerState:
     progress: ModelProgress = field(default_factory=ModelProgress)
     updates: int = 0
     """Rounds with an update."""
-    fruitless_rounds: int = 0
+    rounds_without_update: int = 0
     """In a row, without an update."""
     trust: Trust = NO_TRUST
     suspicion: Suspicion = field(default_factory=lambda: NO_SUSPICION)
@@ -196,7 +213,7 @@ class ServerState:
     """Parameters of the round before, for momentum."""
     releases: budget.Releases = field(default_factory=lambda: budget.NO_RELEASES)
     atom_seed: bytes = b""
-    barred: frozenset[PartyId] = frozenset()
+    excluded: frozenset[PartyId] = frozenset()
     """Parties that cost a sum by another secret than advertised."""
     late: frozenset[PartyId] = frozenset()
     """Parties that missed a deadline and have sent nothing since."""
@@ -208,28 +225,30 @@ class ServerState:
     session: ServerSession = field(default_factory=ServerSession)
 
     @classmethod
-    def checkpoint_parts(cls) -> Mapping[str, tuple[str, Any]]:
-        """Return slot (or "") and type of each part that outlasts a process, by name."""
-        found: dict[str, tuple[str, Any]] = {}
+    def checkpoint_parts(cls) -> Mapping[str, CheckpointPart]:
+        """Return the parts that outlast a process, by their names in a checkpoint."""
+        found: list[CheckpointPart] = []
         for name, kind in get_type_hints(cls).items():
             if isinstance(kind, type) and issubclass(kind, FeatureSlot):
-                found |= {part: (name, of) for part, of in get_type_hints(kind).items()}
+                found += [CheckpointPart(name, part, of) for part, of in get_type_hints(kind).items()]
             elif kind is not ServerSession:
-                found[name] = ("", kind)
-        return found
+                found.append(CheckpointPart("", name, kind))
+        return {STORED_NAMES.get(part.field, part.field): part for part in found}
 
     def checkpoint_values(self) -> dict[str, Any]:
-        """Return the parts that outlast a process, by name."""
+        """Return the parts that outlast a process, by their names in a checkpoint."""
         parts = self.checkpoint_parts().items()
-        return {name: getattr(getattr(self, slot) if slot else self, name) for name, (slot, _) in parts}
+        return {
+            name: getattr(getattr(self, part.slot) if part.slot else self, part.field) for name, part in parts
+        }
 
     @classmethod
     def from_checkpoint(cls, lasting: Mapping[str, Any]) -> ServerState:
         """Return the state with these parts, and the others as in a new run."""
         slots: dict[str, dict[str, Any]] = {"": {}}
-        for name, (slot, _) in cls.checkpoint_parts().items():
+        for name, part in cls.checkpoint_parts().items():
             if name in lasting:
-                slots.setdefault(slot, {})[name] = lasting[name]
+                slots.setdefault(part.slot, {})[part.field] = lasting[name]
         core, kinds = slots.pop(""), get_type_hints(cls)
         return cls(**core, **{slot: kinds[slot](**parts) for slot, parts in slots.items()})
 
@@ -241,7 +260,7 @@ class Joining:
     standing: ServerState
     joined: frozenset[PartyId]
     deadline: float
-    stated: Mapping[PartyId, StatedProgress] = field(default_factory=dict)
+    progress_by_party: Mapping[PartyId, StatedProgress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +274,10 @@ class CollectingHellos:
     hellos: Mapping[PartyId, tuple[messages.Hello, bytes]] = field(repr=False)
     deadline: float
     """Until model and invitation are sent: ``deadlines.quorum`` from the round's start."""
-    sent: bool = False
+    is_model_sent: bool = False
     waits: int = 0
     """Deadlines passed with too few hellos."""
-    again: frozenset[PartyId] = frozenset()
+    reinvited: frozenset[PartyId] = frozenset()
     """Parties that were resent the model."""
 
 
@@ -299,7 +318,7 @@ class Summing:
     view: RoundView
     instances: Mapping[reports.ClusterKey, secure_sum.ServerPhase]
     deadlines: Mapping[reports.ClusterKey, float]
-    began: Mapping[reports.ClusterKey, float]
+    step_starts: Mapping[reports.ClusterKey, float]
     paces: Mapping[str, Pace] = field(default_factory=dict)
     """By kind of step, over all instances: one alone has too few answers."""
 
@@ -361,7 +380,7 @@ class Releasing:
     """Opened counts of hidden groups, once slots are requested."""
     totals: Mapping[reports.ClusterKey, Ring] = field(default_factory=dict, repr=False)
     """Masked sums, (d,), if added up before the shares."""
-    again: bool = False
+    is_repeated: bool = False
     """True if an earlier server requested the same shares; answers to it may arrive."""
 
     @property
@@ -380,7 +399,7 @@ class Consulting:
 
     standing: ServerState
     opened: OpenedRound
-    asked: tuple[int, ...]
+    verifiers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +408,7 @@ class Attesting:
 
     standing: ServerState
     deadline: float
-    then: CollectingHellos | kernel.Finished | None
+    next_phase: CollectingHellos | kernel.Finished | None
     """Next round, or the end; None in a restarted server, which then starts a round."""
 
 
@@ -401,7 +420,7 @@ class Evaluating:
     done: reports.RoundDone
     """Without accuracy and loss."""
     norm: float | None = None
-    again: bool = False
+    is_repeated: bool = False
     """True if a restarted server tests the model."""
 
 

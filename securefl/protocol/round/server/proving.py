@@ -91,7 +91,7 @@ def contradicts_earlier_claim(ctx: phases.ServerContext, standing: phases.Server
     resumed, pending = ctx.resumed, standing.claims.pending
     if resumed is None or pending is None:
         return False
-    round_, root = resumed.claimed
+    round_, root = resumed.last_claim
     return round_ == standing.round and root != pending.link.root
 
 
@@ -112,7 +112,7 @@ def on_attest(
     if pending is None:
         if standing.claims.chain is not None and message.root == standing.claims.chain.link.root:
             return standing  # enough others were faster
-        if ctx.resumed is not None and ctx.resumed.claimed == (place.round, message.root):
+        if ctx.resumed is not None and ctx.resumed.last_claim == (place.round, message.root):
             return standing  # claimed by an earlier server
         raise PeerError(sender, f"confirms a result of round {place.round} that the server did not send")
     if message.root != pending.link.root or not may_attest(ctx.plan, pending.certified, place, sender):
@@ -134,7 +134,9 @@ def awaited_attests(ctx: phases.ServerContext, pending: phases.PendingClaim) -> 
     if missing_confirmations(ctx, pending) is None:
         return frozenset()
     given = pending.attests
-    return frozenset().union(*(of - given.get(place, {}).keys() for place, of in pending.asked.items()))
+    return frozenset().union(
+        *(of - given.get(place, {}).keys() for place, of in pending.verifiers_by_place.items())
+    )
 
 
 def attesting_time(ctx: phases.ServerContext) -> float:
@@ -161,7 +163,7 @@ def without_claim(standing: phases.ServerState) -> phases.ServerState:
         values=before.values,
         trust=before.trust,
         updates=before.updates,
-        fruitless_rounds=before.fruitless_rounds,
+        rounds_without_update=before.rounds_without_update,
         progress=before.progress,
         claims=replace(standing.claims, pending=None),
     )

@@ -57,7 +57,9 @@ def repeat_request(
         for key, raw in certified.totals.items()
     }
     deadline = now + ctx.plan.scenario.deadlines.release
-    releasing = phases.Releasing(standing, view, frozen, frozenset(), {}, deadline, totals=totals, again=True)
+    releasing = phases.Releasing(
+        standing, view, frozen, frozenset(), {}, deadline, totals=totals, is_repeated=True
+    )
     question = leakage.LedgerQuestion(
         round_, view.assignment, frozen.survivors, view.limits, clustering.sums_apart(ctx.plan.scenario)
     )

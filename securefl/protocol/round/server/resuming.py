@@ -62,9 +62,9 @@ def record_progress(
     reached = standing.round + isinstance(phase, phases.Evaluating)
     if round_ <= reached:
         return standing
-    ahead = standing.session.ahead | {sender}
+    ahead = standing.session.parties_ahead | {sender}
     if len(ahead) <= ctx.plan.scenario.secure_sum.colluders:
-        return replace(standing, session=replace(standing.session, ahead=ahead))
+        return replace(standing, session=replace(standing.session, parties_ahead=ahead))
     return kernel.Aborted(_older(round_, reached), over=False, decide=True)
 
 
@@ -79,9 +79,9 @@ def record_other_server(
     ctx: phases.ServerContext, standing: phases.ServerState, sender: PartyId, leader: bytes
 ) -> phases.ServerState | kernel.Aborted:
     """Record that a party follows a later server; if more than q do, end without a goodbye."""
-    elsewhere = standing.session.elsewhere | {sender}
+    elsewhere = standing.session.following_other_server | {sender}
     if len(elsewhere) <= ctx.plan.scenario.secure_sum.colluders:
-        return replace(standing, session=replace(standing.session, elsewhere=elsewhere))
+        return replace(standing, session=replace(standing.session, following_other_server=elsewhere))
     return kernel.Aborted(
         f"displaced: another server leads the run, in epoch {wire.epoch_of(leader)}, and parties follow it",
         over=False,
@@ -93,18 +93,20 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     """Lead the next epoch, durably before any message in it."""
     resumed = ctx.resumed
     known = 0 if resumed is None else resumed.checkpoint.epoch
-    epoch = next_epoch(known, phase.stated)
+    epoch = next_epoch(known, phase.progress_by_party)
     session = wire.session_of_server(epoch, ctx.entropy.child("lead", epoch))
     reached = phase.standing.round + (resumed is not None and resumed.checkpoint.done is not None)
-    ahead = frozenset(party for party, one in phase.stated.items() if one.round > reached)
+    ahead = frozenset(party for party, one in phase.progress_by_party.items() if one.round > reached)
     standing = replace(
-        phase.standing, epoch=epoch, session=replace(phase.standing.session, leader=session, ahead=ahead)
+        phase.standing,
+        epoch=epoch,
+        session=replace(phase.standing.session, leader=session, parties_ahead=ahead),
     )
     state = phases.Checkpoint(epoch, standing)
     if resumed is not None:
         state = replace(resumed.checkpoint, epoch=epoch, standing=standing)
     here: kernel.Send[messages.AnyMessage] = kernel.Send(EVERYONE, kernel.Place(-1), FIRST)
-    told: reports.Effects = (
+    effects: reports.Effects = (
         ()
         if epoch == 1
         else (kernel.Report(reports.EpochLed(epoch, standing.round)), *_repeat_last_claim(ctx, standing))
@@ -112,7 +114,7 @@ def take_lead(ctx: phases.ServerContext, phase: phases.Joining) -> tuple[phases.
     return replace(phase, standing=standing), (
         kernel.Keep(state),
         kernel.Lead(session),
-        *told,
+        *effects,
         here,
     )
 
@@ -150,21 +152,21 @@ def end_announced_round(
     resumed = ctx.resumed
     if resumed is None or standing.round > resumed.announced:
         return None
-    round_, drew = standing.round, resumed.drew if standing.round == resumed.announced else ()
+    round_, drew = standing.round, resumed.drawn_clusters if standing.round == resumed.announced else ()
     drawn = tuple(sorted({party for row in drew for members in row for party in members}))
     standing = replace(
         standing,
         releases=add_round(ctx.plan, standing.releases, drawn),
         atom_seed=standing.atom_seed or resumed.atom_seed,
-        session=replace(standing.session, interrupted=True),
+        session=replace(standing.session, lost_broker=True),
     )
-    standing, done, told = walk.end_void_round(ctx.plan, standing, drawn)
+    standing, done, effects = walk.end_void_round(ctx.plan, standing, drawn)
     lost = tuple((r, j) for r, row in enumerate(drew) for j in range(len(row)))
     return phases.Evaluating(standing, replace(done, lost=lost)), (
         kernel.Report(reports.RoundStarted(round_, model_digest(standing.params, standing.values))),
         kernel.Report(reports.RoundSkipped(round_, VOID_BY_RESTART)),
         *(kernel.Report(reports.InstanceLost(round_, *key, VOID_BY_RESTART)) for key in lost),
-        *map(kernel.Report, told),
+        *map(kernel.Report, effects),
         kernel.Evaluate(round_, standing.params),
     )
 

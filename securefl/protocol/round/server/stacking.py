@@ -54,7 +54,7 @@ class RoundAggregate:
     rejected: tuple[tuple[int, int], ...]
     """Those that the rule, and no check, left out."""
     trust: Trust = NO_TRUST
-    moved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
+    covered: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=np.bool_))
     """Coordinates that the update covers; with task groups, of groups with one."""
 
 

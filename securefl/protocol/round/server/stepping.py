@@ -28,9 +28,9 @@ def without_update(standing: ServerState, *, spoilt: bool) -> ServerState:
 
     ``spoilt`` rounds do not count: parties must not end the run with sums that fail checks, or by absence.
     """
-    if spoilt or standing.session.interrupted:
+    if spoilt or standing.session.lost_broker:
         return standing
-    return replace(standing, fruitless_rounds=standing.fruitless_rounds + 1)
+    return replace(standing, rounds_without_update=standing.rounds_without_update + 1)
 
 
 def aggregate(
@@ -68,7 +68,7 @@ def allowed_waits(plan: RunPlan, standing: ServerState) -> int:
     """
     if standing.round + 1 >= plan.scenario.stop.rounds and not standing.updates:
         return sys.maxsize
-    return 1 << min(standing.quorum.lone_rounds, 16)
+    return 1 << min(standing.quorum.skipped_in_a_row, 16)
 
 
 def add_waits(plan: RunPlan, standing: ServerState, waits: int) -> ServerState:
@@ -77,14 +77,14 @@ def add_waits(plan: RunPlan, standing: ServerState, waits: int) -> ServerState:
         standing,
         quorum=replace(
             standing.quorum,
-            lone_seconds=standing.quorum.lone_seconds + waits * allowed_seconds(plan, "hello"),
+            waited_seconds=standing.quorum.waited_seconds + waits * allowed_seconds(plan, "hello"),
         ),
     )
 
 
 def is_quorum_overdue(plan: RunPlan, standing: ServerState) -> bool:
     """Return True if too few parties lasted for ``deadlines.quorum``."""
-    return standing.quorum.lone_seconds >= plan.scenario.deadlines.quorum
+    return standing.quorum.waited_seconds >= plan.scenario.deadlines.quorum
 
 
 def add_skipped_round(plan: RunPlan, standing: ServerState) -> ServerState:
@@ -93,12 +93,14 @@ def add_skipped_round(plan: RunPlan, standing: ServerState) -> ServerState:
         standing = add_waits(plan, standing, 1)
         if is_quorum_overdue(plan, standing):
             break
-    return replace(standing, quorum=replace(standing.quorum, lone_rounds=standing.quorum.lone_rounds + 1))
+    return replace(
+        standing, quorum=replace(standing.quorum, skipped_in_a_row=standing.quorum.skipped_in_a_row + 1)
+    )
 
 
 def abort_reason(plan: RunPlan, standing: ServerState) -> str:
     """Return why a run cannot continue after a round; empty if it can."""
-    if standing.fruitless_rounds >= MAX_ROUNDS_WITHOUT_UPDATE:
+    if standing.rounds_without_update >= MAX_ROUNDS_WITHOUT_UPDATE:
         reason = f"no sum could be used in {MAX_ROUNDS_WITHOUT_UPDATE} rounds in a row"
         if not standing.updates:
             reason += "; if an earlier run began with the same model, give another --seed (docs/privacy.md)"

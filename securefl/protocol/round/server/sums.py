@@ -54,7 +54,7 @@ def advance(
     ctx: phases.ServerContext, phase: phases.Summing, now: float
 ) -> tuple[phases.Summing | phases.Certifying | phases.Releasing, reports.Effects]:
     """Close complete or overdue instance steps; freeze when all are at their end."""
-    instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.began)
+    instances, deadlines, began = dict(phase.instances), dict(phase.deadlines), dict(phase.step_starts)
     effects: list[reports.Effects] = []
     for key in phase.instances:
         while True:
@@ -65,7 +65,7 @@ def advance(
             began[key] = now
             effects.append(sent)
     flat = tuple(effect for group in effects for effect in group)
-    current = replace(phase, instances=instances, deadlines=deadlines, began=began)
+    current = replace(phase, instances=instances, deadlines=deadlines, step_starts=began)
     if not _all_at_end(ctx, current, now):
         return current, flat
     current, again = attempts.retry_without_missing(ctx, current, now)
@@ -87,7 +87,9 @@ def record_pace(
     if party not in instance.missing or party in now.missing:
         return after
     step = attempts.step_kind(instance)
-    pace = after.paces.get(step, after.standing.session.pace).with_answer(party, event.now, after.began[key])
+    pace = after.paces.get(step, after.standing.session.pace).with_answer(
+        party, event.now, after.step_starts[key]
+    )
     return replace(after, paces={**after.paces, step: pace})
 
 
@@ -113,20 +115,24 @@ def _close(
     plan = ctx.plan
     closed = plan.sums.server.close(instance, plan.scenario.secure_sum.max_attempts)
     after, place = closed.phase, closed.phase.setup.place
-    told: reports.Effects = ()
+    effects: reports.Effects = ()
     if closed.passed is not None:
         passed = closed.passed
-        told = (
+        effects = (
             kernel.Report(
                 reports.UpdatesValidated(*place, passed.accepted, passed.rejected, passed.projections)
             ),
         )
     if isinstance(after, secure_sum.Lost):
-        return after, now, (*told, attempts.lost_report(after))
+        return after, now, (*effects, attempts.lost_report(after))
     if isinstance(after, secure_sum.CollectingKeys):
-        told += attempts.retry_messages(instance.setup, after.setup)
+        effects += attempts.retry_messages(instance.setup, after.setup)
     deadlines = plan.scenario.deadlines
     wait = {"keys": deadlines.keys, "shares": deadlines.shares, "training": deadlines.training}[closed.step]
     if closed.vectors and closed.step != "keys":
         wait = allowed_seconds(plan, closed.step)
-    return after, now + wait, (*told, *(kernel.Send(to, place, message) for to, message in closed.said))
+    return (
+        after,
+        now + wait,
+        (*effects, *(kernel.Send(to, place, message) for to, message in closed.outgoing)),
+    )

@@ -30,14 +30,14 @@ class Pace:
 
     began: float = 0.0
     """For kinds of step with several starts, the first."""
-    took: Mapping[PartyId, float] = field(default_factory=lambda: _NOBODY)
+    seconds_by_party: Mapping[PartyId, float] = field(default_factory=lambda: _NOBODY)
     """In seconds."""
-    last: float = -math.inf
+    last_answer: float = -math.inf
 
     def with_answer(self, party: PartyId, now: float, began: float | None = None) -> Pace:
         """Return the pace with one more answer; a party's slowest counts."""
-        seconds = max(now - (self.began if began is None else began), self.took.get(party, 0.0))
-        return replace(self, took={**self.took, party: seconds}, last=now)
+        seconds = max(now - (self.began if began is None else began), self.seconds_by_party.get(party, 0.0))
+        return replace(self, seconds_by_party={**self.seconds_by_party, party: seconds}, last_answer=now)
 
 
 def least_answers(plan: RunPlan, asked: int) -> int:
@@ -65,12 +65,12 @@ def step_end(
     honest. No step ends before twice that time, nor before parties that are ``gone`` (since a time) could
     return. ``late`` parties missed a deadline.
     """
-    if not missing or len(pace.took) < least:
+    if not missing or len(pace.seconds_by_party) < least:
         return deadline
     if not all(party in gone or party in late for party in missing):
         return deadline
-    times = sorted(pace.took.values())
+    times = sorted(pace.seconds_by_party.values())
     usual = max(times[len(times) // 2], times[least - 1])
     back = max((gone[party] for party in missing if party in gone), default=-math.inf) + RECONNECT_SECONDS
     start = pace.began if began is None else began
-    return min(deadline, max(start + PACE_FACTOR * usual, pace.last + GRACE_SECONDS, back))
+    return min(deadline, max(start + PACE_FACTOR * usual, pace.last_answer + GRACE_SECONDS, back))

@@ -71,8 +71,10 @@ def allowed_rounds(scenario: Scenario, rate: float) -> int:
 
 def _try_rounds(scenario: Scenario, rate: float, number: int) -> int:
     parties, clustering = attacks.party_names(scenario.parties), scenario.clustering
-    said = published_limits(scenario)
-    limits = leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
+    published = published_limits(scenario)
+    limits = leakage.LeakageLimits(
+        published.k_anonymity, published.colluders, published.leverage / messages.MILLION
+    )
     given: leakage.Given = leakage.NOTHING_GIVEN
     for round_ in range(MOST_ROUNDS):
         seed = crypto.digest("tried round", number, str(rate), round_)

@@ -183,10 +183,10 @@ def _is_of_another_round(charge: charges.FalseClaim, plan: RunPlan) -> bool:
     claim, quorum = charge.signed.claim, plan.limits.quorum
     signers, statements = set[PartyId](), set[bytes]()
     for frame in charge.endorsements:
-        said = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
-        if isinstance(said.message, messages.Endorse) and said.place == kernel.Place(claim.round):
-            signers.add(said.sender)
-            statements.add(said.message.statement)
+        delivery = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
+        if isinstance(delivery.message, messages.Endorse) and delivery.place == kernel.Place(claim.round):
+            signers.add(delivery.sender)
+            statements.add(delivery.message.statement)
     if quorum is None or len(signers & set(plan.roster.parties)) < quorum or len(statements) != 1:
         return False
     return claim.statement not in statements
@@ -295,14 +295,14 @@ def _judge_equivocation(charge: charges.TwoWords, plan: RunPlan) -> FaultFound:
 
 
 def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> FaultFound:
-    said = wire.open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
-    members, advert = tuple(PartyId(name) for name in charge.members), said.message
+    delivery = wire.open_relayed(charge.advert, plan.roster, plan.run, SERVER, SERVER)
+    members, advert = tuple(PartyId(name) for name in charge.members), delivery.message
     fewest = plan.scenario.secure_sum.min_survivors
     whole = list(members) == sorted(set(members)) and len(members) >= fewest
-    if not isinstance(advert, messages.KeyAdvert) or not whole or said.sender not in members:
+    if not isinstance(advert, messages.KeyAdvert) or not whole or delivery.sender not in members:
         raise NoFaultError("it is about no member of a sum")
-    setup = plan.setup(said.place, members, b"")
-    owner, kinds = setup.index(said.sender), secure_sum.share_kinds(setup.components)
+    setup = plan.setup(delivery.place, members, b"")
+    owner, kinds = setup.index(delivery.sender), secure_sum.share_kinds(setup.components)
     digest_of = setup.share_digester()
     if len(charge.digests) != len(members) or any(len(each) != len(kinds) for each in charge.digests):
         raise NoFaultError("it has not one digest for each share")
@@ -318,7 +318,7 @@ def _judge_shares(charge: secure_sum.DealtSecrets, plan: RunPlan) -> FaultFound:
             if digest_of(owner, holder, kinds[kind], share) != charge.digests[holder][kind]:
                 raise NoFaultError("a share is not the one that its owner has pinned")
         if what := _secret_fault(setup, owner, kind, held, advert):
-            return FaultFound(said.sender, f"{what} in {setup.describe()}")
+            return FaultFound(delivery.sender, f"{what} in {setup.describe()}")
     raise NoFaultError("the shares make the secrets that were advertised")
 
 

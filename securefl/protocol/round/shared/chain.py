@@ -161,8 +161,8 @@ def check_attests(plan: RunPlan, certified: CertifiedRound, link: ChainLink, fra
     by: dict[kernel.Place, set[PartyId]] = {}
     for frame in frames:
         delivery = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
-        said = delivery.message
-        if not isinstance(said, messages.Attest) or said.root != link.root:
+        message = delivery.message
+        if not isinstance(message, messages.Attest) or message.root != link.root:
             raise PeerError(SERVER, "sends something else than confirmations of its result")
         attesting = by.setdefault(delivery.place, set())
         if delivery.sender in attesting or not may_attest(plan, certified, delivery.place, delivery.sender):

@@ -20,7 +20,7 @@ from securefl.scenario import Groups, Scenario, tells_groups
 class LastChoice(NamedTuple):
     """Last answer of a party."""
 
-    made: int = 0
+    choices_made: int = 0
     """Those missed while away count and are not made up for."""
     group: int = 0
 
@@ -44,7 +44,7 @@ def is_choosing(plan: RunPlan, round_: int, kept: LastChoice) -> bool:
     """Return True if a party chooses in a round, not repeats its last group."""
     if model_count(plan, round_) == 1:
         return False
-    return plan.scenario.groups.choice_epsilon is None or kept.made < choices_due(
+    return plan.scenario.groups.choice_epsilon is None or kept.choices_made < choices_due(
         plan.scenario.groups, round_
     )
 

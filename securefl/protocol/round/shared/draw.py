@@ -112,9 +112,9 @@ def draw_round(
         atom_seed = b""
     elif not is_founded(atom_seed):
         atom_seed = _form_atom_seed(plan, seed, atom_seed)
-    told = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
-    assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, told)
-    return with_weights(plan, draw, seed, assignment, samples, atom_seed, told)
+    groups_sent = groups if tells_groups(plan.scenario.groups) else NO_GROUPS
+    assignment = clusters_of(plan, seed, nonces.keys(), atom_seed, groups_sent)
+    return with_weights(plan, draw, seed, assignment, samples, atom_seed, groups_sent)
 
 
 def with_weights(

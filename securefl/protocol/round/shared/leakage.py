@@ -22,9 +22,11 @@ TRIED_DRAWS = 3
 def leakage_limits(limits: Mapping[PartyId, messages.Limits]) -> dict[PartyId, leakage.LeakageLimits]:
     """Return the parties' limits; none for parties that only report."""
     return {
-        party: leakage.LeakageLimits(said.k_anonymity, said.colluders, said.leverage / messages.MILLION)
-        for party, said in limits.items()
-        if said.leakage == "veto"
+        party: leakage.LeakageLimits(
+            own_limits.k_anonymity, own_limits.colluders, own_limits.leverage / messages.MILLION
+        )
+        for party, own_limits in limits.items()
+        if own_limits.leakage == "veto"
     }
 
 

@@ -180,7 +180,7 @@ class RunPlan:
             length=self.sum_length(place.reclustering),
             ring_bits=self.limits.ring_bits,
             removable=self.removable_noise(self.sum_length(place.reclustering)),
-            everyone=self.sums.everyone,
+            everyone=self.sums.requires_all_members,
             verified=sums.verified,
         )
 

@@ -69,7 +69,7 @@ def open_slots(counts: Sequence[int], survivors: int, least: int) -> tuple[int, 
 
 def least_in_slot(plan: RunPlan, limits: Iterable[messages.Limits]) -> int:
     """Return the fewest members with which all published limits allow a slot to open."""
-    wanted = max((said.k_anonymity for said in limits), default=1)
+    wanted = max((own_limits.k_anonymity for own_limits in limits), default=1)
     return plan.scenario.secure_sum.colluders_per_cluster + wanted
 
 

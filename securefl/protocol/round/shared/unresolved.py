@@ -10,5 +10,5 @@ def max_silent_members(plan: RunPlan) -> int:
     A sum that needs all members' shares needs at least ``min_survivors``.
     """
     sums = plan.scenario.secure_sum
-    needed = sums.min_survivors if plan.sums.everyone else sums.threshold
+    needed = sums.min_survivors if plan.sums.requires_all_members else sums.threshold
     return leakage.silent_members(needed, sums.colluders_per_cluster)

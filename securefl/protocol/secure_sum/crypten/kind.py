@@ -38,7 +38,7 @@ class CryptenSums(port.SecureSum):
     device: Literal["auto", "cpu", "cuda"]
     engine: Engine | None = None
 
-    everyone: ClassVar[bool] = True
+    requires_all_members: ClassVar[bool] = True
     bad: ClassVar[str] = "a message that cannot be"
     preload: ClassVar[tuple[str, ...]] = ("securefl.protocol.secure_sum.crypten.preloaded",)
 
@@ -122,8 +122,8 @@ class SharesServer(port.ServerEnd):
         after, key_list = close_keys(port.own(phase, CollectingKeys))
         if isinstance(after, Lost) or key_list is None:
             return port.Closed(after)
-        said = tuple((after.setup.members[i], key_list) for i in after.adverts)
-        return port.Closed(after, "training", vectors=True, said=said)
+        messages_out = tuple((after.setup.members[i], key_list) for i in after.adverts)
+        return port.Closed(after, "training", vectors=True, outgoing=messages_out)
 
     def check_release(
         self, phase: CollectingInputs, _survivors: frozenset[PartyId], holder: PartyId, release: port.Opening

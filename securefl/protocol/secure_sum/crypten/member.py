@@ -142,9 +142,9 @@ def submit(
     names = [setup.members[index] for index in phase.listed]
     share = engine.share_of_sum(names, phase.listed.index(phase.me), phase.zeros, words)
     crypto.add_masks(share, [(self_mask_key(phase.seed, phase.context), 1)])
-    said = evidence.input_with_receipt(setup, phase.me, share, phase.lists_digest)
-    listed, stated = frozenset(phase.listed), evidence.stated_input(said[1])
-    return Submitted(setup, phase.me, phase.seed, listed, phase.lists_digest, listed, stated), said
+    messages_out = evidence.input_with_receipt(setup, phase.me, share, phase.lists_digest)
+    listed, stated = frozenset(phase.listed), evidence.stated_input(messages_out[1])
+    return Submitted(setup, phase.me, phase.seed, listed, phase.lists_digest, listed, stated), messages_out
 
 
 def seed_for(phase: Submitted, survivors: Collection[PartyId]) -> messages.InstanceSeed:

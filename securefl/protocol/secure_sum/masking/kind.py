@@ -129,11 +129,11 @@ class _Server(port.ServerEnd):
                 after, key_list = close_keys(phase)
                 if isinstance(after, Lost) or key_list is None:
                     return port.Closed(after)
-                said = tuple((phase.setup.members[i], key_list) for i in after.adverts)
-                return port.Closed(after, "shares", said=said)
+                messages_out = tuple((phase.setup.members[i], key_list) for i in after.adverts)
+                return port.Closed(after, "shares", outgoing=messages_out)
             case CollectingBoxes():
                 inputs, lists = close_boxes(phase)
-                return port.Closed(inputs, "training", vectors=True, said=tuple(lists.items()))
+                return port.Closed(inputs, "training", vectors=True, outgoing=tuple(lists.items()))
             case _:
                 raise UsageError(
                     f"cannot close a masked sum: phase {type(phase).__name__} does not end with a deadline"

@@ -110,8 +110,10 @@ class _Member(port.MemberEnd):
             components = removal.components_from(setup.removable, setup.instance, phase.me, phase.noise, 0)
             for component in islice(components, without, None):
                 words += component
-        said = evidence.input_with_receipt(setup, phase.me, words, phase.lists_digest)
-        return port.MemberStep(replace(phase, sent=True, input_digest=evidence.stated_input(said[1])), said)
+        messages_out = evidence.input_with_receipt(setup, phase.me, words, phase.lists_digest)
+        return port.MemberStep(
+            replace(phase, sent=True, input_digest=evidence.stated_input(messages_out[1])), messages_out
+        )
 
     def awaits_update(self, phase: port.MemberPhase) -> bool:
         return isinstance(phase, Among) and not phase.sent
@@ -139,8 +141,8 @@ class _Server(port.ServerEnd):
         lists = keys.setup.lists_digest(key_list, frozenset(adverts))
         sharers = frozenset(adverts)
         inputs = CollectingInputs(keys.setup, adverts, key_list, lists, sharers, frames=keys.frames)
-        said = tuple((keys.setup.members[i], message) for i in adverts)
-        return port.Closed(inputs, "training", vectors=True, said=said)
+        messages_out = tuple((keys.setup.members[i], message) for i in adverts)
+        return port.Closed(inputs, "training", vectors=True, outgoing=messages_out)
 
     def check_release(
         self, phase: CollectingInputs, survivors: frozenset[PartyId], holder: PartyId, release: port.Opening

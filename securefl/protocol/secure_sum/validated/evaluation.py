@@ -96,28 +96,28 @@ def _resume(step: phases.Step, owner: int, incoming: Iterable[Incoming], entropy
         return step
     progress = phase.running[owner].resume(incoming)
     core, lines = phase.core, phase.core.checks[owner]
-    said: list[messages.AnyMessage] = []
+    messages_out: list[messages.AnyMessage] = []
     for rank, to in enumerate(lines.evaluators):
         outgoing = [out for out in progress.outbound if out.to == rank]
         if outgoing:
             first = outgoing[0].number
             words = wire.encode(messages.CheckWords(payloads=tuple(out.payload for out in outgoing)))
             box = lines.peers.seal(to, first, words, entropy.child("check nonce", owner, to, first))
-            said.append(messages.PeerBox(peer=to, number=owner * CHECK_NUMBERS + first, box=box))
+            messages_out.append(messages.PeerBox(peer=to, number=owner * CHECK_NUMBERS + first, box=box))
     accused = progress.error if isinstance(progress, Failed) else None
     if not isinstance(progress, Done | Failed):
-        return phases.Step(phase, tuple(said))
+        return phases.Step(phase, tuple(messages_out))
     passed = isinstance(progress, Done) and progress.result
     running = {other: check for other, check in phase.running.items() if other != owner}
     results = {**phase.results, owner: passed}
     if running:
-        return phases.Step(replace(phase, running=running, results=results), tuple(said), accused)
+        return phases.Step(replace(phase, running=running, results=results), tuple(messages_out), accused)
     return phases.Step(
         phases.Judged(core, phase.words, verdict := frozenset(o for o, fits in results.items() if fits)),
-        (*said, messages.Verdict(accepted=tuple(sorted(verdict)))),
+        (*messages_out, messages.Verdict(accepted=tuple(sorted(verdict)))),
         accused,
     )
 
 
 def _more(before: phases.Step, after: phases.Step) -> phases.Step:
-    return phases.Step(after.phase, (*before.said, *after.said), after.accused or before.accused)
+    return phases.Step(after.phase, (*before.outgoing, *after.outgoing), after.accused or before.accused)

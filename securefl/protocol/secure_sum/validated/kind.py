@@ -69,8 +69,8 @@ class ValidatedSums(port.SecureSum):
     tests: Tests
     checks: phases.UpdateChecks | None = None
 
-    everyone: ClassVar[bool] = True
-    helped: ClassVar[bool] = True
+    requires_all_members: ClassVar[bool] = True
+    dropouts_release: ClassVar[bool] = True
     dealer: ClassVar[PartyId | None] = DEALER
     bad: ClassVar[str] = "a message that cannot be"
     preload: ClassVar[tuple[str, ...]] = ("securefl.protocol.secure_sum.crypten.preloaded",)
@@ -191,10 +191,10 @@ class _Member(port.MemberEnd):
 
 
 def _member_step(step: phases.Step) -> port.MemberStep:
-    said: tuple[messages.AnyMessage, ...] = step.said
+    messages_out: tuple[messages.AnyMessage, ...] = step.outgoing
     if step.accused is not None and isinstance(step.phase, phases.Spoiled):
-        said += (messages.Complaint(accused=step.accused.culprit),)
-    return port.MemberStep(step.phase, said, step.accused)
+        messages_out += (messages.Complaint(accused=step.accused.culprit),)
+    return port.MemberStep(step.phase, messages_out, step.accused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class _Server(SharesServer):
                 if isinstance(awaiting, Lost) or key_list is None or request is None:
                     return port.Closed(awaiting)
                 closed = _next(awaiting, awaiting, key_list, "training", vectors=True)
-                return replace(closed, said=(*closed.said, (self.tests.validation.dealer, request)))
+                return replace(closed, outgoing=(*closed.outgoing, (self.tests.validation.dealer, request)))
             case AwaitingHeld():
                 after, held = server.close_held(phase, max_attempts)
                 return _next(phase, after, held, "keys" if isinstance(after, CollectingKeys) else "shares")
@@ -281,8 +281,8 @@ def _next(
     *,
     vectors: bool = False,
 ) -> port.Closed:
-    said = () if message is None else tuple((name, message) for name in _listed_members(before))
-    return port.Closed(after, step, vectors, said)
+    messages_out = () if message is None else tuple((name, message) for name in _listed_members(before))
+    return port.Closed(after, step, vectors, messages_out)
 
 
 def _passed_members(phase: AwaitingVerdicts) -> port.Passed | None:

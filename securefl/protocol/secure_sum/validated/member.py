@@ -206,23 +206,23 @@ def on_verdicts(phase: phases.Judged, message: messages.Verdicts, roster: crypto
     share = release_share(phase.words, accepted, listed.zeros.arithmetic(setup.length))
     crypto.add_masks(share, [(self_mask_key(listed.seed, listed.context), 1)])
     lists = validated_lists(listed.lists_digest, accepted)
-    said = evidence.input_with_receipt(setup, listed.me, share, lists)
-    everyone, stated = frozenset(listed.listed), evidence.stated_input(said[1])
-    submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists, everyone, stated)
-    return phases.Step(submitted, said)
+    messages_out = evidence.input_with_receipt(setup, listed.me, share, lists)
+    sharers, stated = frozenset(listed.listed), evidence.stated_input(messages_out[1])
+    submitted = member.Submitted(setup, listed.me, listed.seed, accepted, lists, sharers, stated)
+    return phases.Step(submitted, messages_out)
 
 
-def _gather(phase: phases.Gathering, *said: messages.PeerBox) -> phases.Step:
+def _gather(phase: phases.Gathering, *earlier: messages.PeerBox) -> phases.Step:
     core = phase.core
     if not phase.shared or phase.tuples is None or phase.words.keys() != set(core.others):
-        return phases.Step(phase, said)
+        return phases.Step(phase, earlier)
     fields: list[bytes | int] = []
     for owner in sorted(phase.digests):
         fields += [owner, phase.digests[owner]]
     held = messages.Held(
         lists=core.listed.lists_digest, shares=crypto.digest("shares held", core.listed.context, *fields)
     )
-    return phases.Step(phases.Holding(core, phase.words, phase.tuples), (*said, held))
+    return phases.Step(phases.Holding(core, phase.words, phase.tuples), (*earlier, held))
 
 
 def _zero_key(phase: phases.Advertised, other: int, advert: messages.KeyAdvert, context: bytes) -> bytes:

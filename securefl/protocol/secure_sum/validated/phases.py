@@ -178,5 +178,5 @@ class Step:
     """Next phase, with messages to the server."""
 
     phase: ValidatedPhase | member.Submitted
-    said: tuple[messages.AnyMessage, ...] = ()
+    outgoing: tuple[messages.AnyMessage, ...] = ()
     accused: PeerError | None = None

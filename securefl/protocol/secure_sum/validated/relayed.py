@@ -22,18 +22,18 @@ def read_all(
     Raises:
         PeerError: of the server: another kind, a repeated member, or a missing one.
     """
-    said: dict[int, tuple[SaidT, bytes]] = {}
+    messages_by_index: dict[int, tuple[SaidT, bytes]] = {}
     for frame in frames:
         delivery = wire.open_relayed(frame, roster, setup.instance.run, SERVER, SERVER)
         if delivery.place != setup.place or not isinstance(delivery.message, kind):
             raise PeerError(SERVER, f"relays something else than a {kind.__name__} of {setup.describe()}")
         index = setup.index(delivery.sender)
-        if index in said:
+        if index in messages_by_index:
             raise PeerError(SERVER, f"relays two messages {kind.__name__} of {delivery.sender}")
-        said[index] = delivery.message, frame
-    if said.keys() != set(listed):
+        messages_by_index[index] = delivery.message, frame
+    if messages_by_index.keys() != set(listed):
         raise PeerError(SERVER, f"relays {kind.__name__} of other members than those on the key list")
-    return said
+    return messages_by_index
 
 
 def receipts_of(
@@ -53,10 +53,10 @@ def nonces_of(
     setup: Setup, commitments: Mapping[int, bytes], frames: Sequence[bytes], roster: crypto.Roster
 ) -> dict[PartyId, bytes]:
     """Return all members' nonces; raise as :func:`read_all` and :func:`check_nonce`."""
-    said = read_all(setup, sorted(commitments), frames, messages.SketchNonce, roster)
-    for index, (revealed, _) in said.items():
+    nonces = read_all(setup, sorted(commitments), frames, messages.SketchNonce, roster)
+    for index, (revealed, _) in nonces.items():
         check_nonce(setup, index, commitments[index], revealed)
-    return {setup.members[index]: revealed.nonce for index, (revealed, _) in said.items()}
+    return {setup.members[index]: revealed.nonce for index, (revealed, _) in nonces.items()}
 
 
 def check_nonce(setup: Setup, index: int, commitment: bytes, revealed: messages.SketchNonce) -> None:
@@ -70,6 +70,6 @@ def accepted_of(
     setup: Setup, listed: Sequence[int], frames: Sequence[bytes], roster: crypto.Roster, me: int
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return the members accepted by all others, and the own verdict; raise as :func:`read_all`."""
-    said = read_all(setup, listed, frames, messages.Verdict, roster)
-    verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in said.items()}
+    messages_by_index = read_all(setup, listed, frames, messages.Verdict, roster)
+    verdicts = {index: frozenset(verdict.accepted) for index, (verdict, _) in messages_by_index.items()}
     return validation.accepted_by(verdicts), verdicts[me]

@@ -296,9 +296,11 @@ def rejected_members(phase: AwaitingVerdicts) -> tuple[PartyId, ...]:
     return tuple(phase.setup.members[i] for i in sorted(phase.listed - accepted_by(phase.verdicts)))
 
 
-def _due(phase: ValidatedPhase, sender: PartyId, said: Mapping[int, object], signed: bytes, does: str) -> int:
+def _due(
+    phase: ValidatedPhase, sender: PartyId, received_from: Mapping[int, object], signed: bytes, does: str
+) -> int:
     index = phase.setup.index(sender)
-    if index not in phase.listed or index in said or not signed:
+    if index not in phase.listed or index in received_from or not signed:
         raise PeerError(sender, f"{does} at the wrong time or twice in {phase.setup.describe()}")
     return index
 

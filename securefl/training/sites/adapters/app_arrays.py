@@ -45,7 +45,7 @@ class AppArrays:
         known = {name: self._local.get(name, 0) + np.asarray(change) for name, change in local.items()}
         return self.keep({**changes, **known})
 
-    def arrays_by_name(self, arrays: Iterable[Any], said: str) -> dict[str, Any]:
+    def arrays_by_name(self, arrays: Iterable[Any], source: str) -> dict[str, Any]:
         """Return a list of arrays by name.
 
         Raises:
@@ -53,7 +53,7 @@ class AppArrays:
         """
         found, names = list(arrays), self.names
         if len(found) != len(names):
-            raise Refused(f"{said} {len(found)} arrays, expected {len(names)}: {', '.join(names[:4])} ...")
+            raise Refused(f"{source} {len(found)} arrays, expected {len(names)}: {', '.join(names[:4])} ...")
         return dict(zip(names, found))  # noqa: B905 - Python 3.9
 
 
@@ -69,12 +69,12 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str], dict[str, Any]]:
         place = start + described[name]["data_offsets"][0]
         arrays[name] = np.frombuffer(raw, "<f4", math.prod(shape), place).reshape(shape)
     try:
-        told = json.loads(head)
+        header = json.loads(head)
         local = {
             name: np.array(values, dtype).reshape(shape)
-            for name, (dtype, shape, values) in told.get("local", {}).items()
+            for name, (dtype, shape, values) in header.get("local", {}).items()
         }
-        order = list(told.get("order", arrays))
+        order = list(header.get("order", arrays))
         numbers = all(array.dtype.kind in "fiub" for array in local.values())
         whole = sorted(order) == sorted([*arrays, *local])
     except (ValueError, TypeError, AttributeError) as error:

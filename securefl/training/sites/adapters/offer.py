@@ -57,13 +57,13 @@ def is_client_app(named: Any) -> bool:
     return any(kind.__name__ == "ClientApp" and kind.__module__.split(".")[0] == "flwr" for kind in kinds)
 
 
-def samples_of(said: Mapping[str, Any], where: str, asked: Any) -> Any:
+def samples_of(metrics: Mapping[str, Any], where: str, asked: Any) -> Any:
     """Return ``samples`` among the globals ``said`` of ``where``, or its result for the argument ``asked``.
 
     Raises:
         Refused: there is none.
     """
-    found = said.get("samples")
+    found = metrics.get("samples")
     if found is None:
         reason = f"{where} does not say how many samples the party has"
         raise Refused(reason, "set samples there: a number, or a function that returns it; docs/adapters.md")

@@ -14,9 +14,9 @@ class TaskGroups(RoundFeature):
         """Keep model and momentum of a group without an update; see :func:`split_models`."""
         plan, before, opened, result = step
         made, kept = models
-        if not result.moved.all():
-            made = np.where(result.moved, made, before.params)
-            kept = np.where(result.moved, kept, before.moments)
+        if not result.covered.all():
+            made = np.where(result.covered, made, before.params)
+            kept = np.where(result.covered, kept, before.moments)
         return Models(*split_models(plan, before.round, made, kept, opened.sums, opened.drawn, opened.totals))
 
     def reason_against_sampling(self, scenario: Scenario) -> str:

@@ -82,8 +82,8 @@ def groups_of(plan: RunPlan) -> tuple[reports.Group, ...]:
         return ()
     if kind != "clusters":
         return tuple((party,) for party in sorted(plan.roster.parties))
-    seed, everybody = fixed_seed(plan.run, plan.draw_digest), plan.roster.parties
-    return fixed_assignment(seed, everybody, everybody.keys(), plan.scenario.clustering.size, 1).clusters[0]
+    seed, parties = fixed_seed(plan.run, plan.draw_digest), plan.roster.parties
+    return fixed_assignment(seed, parties, parties.keys(), plan.scenario.clustering.size, 1).clusters[0]
 
 
 def naming_threshold(plan: RunPlan) -> float:

@@ -211,8 +211,8 @@ def tested_text(
     if accuracy is None:
         # One number per metric: all are in metrics.jsonl.
         first = {one.name.partition(".")[0]: one for one in reversed(metrics)}
-        told = [one for one in metrics if one in first.values()]
-        more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-        return f"{metrics_text(told[:MOST_TOLD])}{more}," if told else "not tested,"
+        named = [one for one in metrics if one in first.values()]
+        more = f", and {len(named) - MOST_TOLD} more" if len(named) > MOST_TOLD else ""
+        return f"{metrics_text(named[:MOST_TOLD])}{more}," if named else "not tested,"
     shown = "" if backdoor is None else f" backdoor {text.rate(backdoor)},"
     return f"accuracy {text.rate(accuracy)}, loss {text.digits(loss)},{shown}"
