@@ -166,8 +166,8 @@ class SimulatedRounds:
             return self._left_open(standing, fated.left_open)
         present = present if fated is None else fated.there(present)
         self._report(StepReached(round_, "hello"))
-        groups, groupless = self._choose(round_, present, standing.params)
-        self._on_choice(round_, {n: group for n, group in groups.items() if n not in groupless})
+        groups, without_group = self._choose(round_, present, standing.params)
+        self._on_choice(round_, {n: group for n, group in groups.items() if n not in without_group})
         reason = shortage(self._plan, present, standing.atom_seed)
         if reason is not None:
             self._report(RoundSkipped(round_, f"{len(present)} parties are there; {reason}"))
@@ -202,7 +202,7 @@ class SimulatedRounds:
             drawn,
             deviations,
             groups,
-            groupless,
+            without_group,
             partial(self._history.begin, standing.params, drawn.assignment),
             values=standing.values,
         )
@@ -267,13 +267,13 @@ class SimulatedRounds:
         asked = [n for n in asked if is_choosing(plan, round_, kept.get(n, NO_CHOICE))]
         some = params[: model_count(plan, round_) * plan.length]
         found = {n: _choose_group(self._federation.choosers[n], some) for n in asked}
-        groupless = frozenset(name for name, group in found.items() if group is None)
+        without_group = frozenset(name for name, group in found.items() if group is None)
         named = {name: present[name].answer(plan, round_, group) for name, group in found.items()}
         if plan.scenario.groups.choice_epsilon is not None:
             due = choices_due(plan.scenario.groups, round_)
             self._choices |= {name: LastChoice(due, group) for name, group in named.items()}
             named = {name: kept.get(name, NO_CHOICE).group for name in present}
-        return dict.fromkeys(present, 0) | named, groupless
+        return dict.fromkeys(present, 0) | named, without_group
 
     def _carry(self, standing: ServerState) -> None:
         carried = self._own

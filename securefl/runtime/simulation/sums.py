@@ -36,7 +36,7 @@ def sum_up(
     drawn: Draw,
     deviations: attempts.Deviations,
     groups: Mapping[PartyId, int] = NO_GROUPS,
-    groupless: Collection[PartyId] = (),
+    without_group: Collection[PartyId] = (),
     vetoes: outcomes.Vetoes = outcomes.nobody_vetoes,
     *,
     values: StartValues = NO_VALUES,
@@ -44,7 +44,7 @@ def sum_up(
     """Train all counted parties and add up their uploads; zeros for failed trainings.
 
     Updates are dropped once added: memory grows with the clusters, not with the parties. ``params`` has shape
-    (k d,). Parties of ``groupless``, which could not choose a task group, send zeros.
+    (k d,). Parties of ``without_group``, which could not choose a task group, send zeros.
 
     Returns:
         Outcomes of the round, and the opened sums in the order of (reclustering, cluster).
@@ -60,7 +60,7 @@ def sum_up(
     for group, occasion in occasions:
         names = sorted(name for name in outcome.survivors if groups.get(name, 0) == group)
         for name, update in trainings.of(occasion, names):
-            sent = nothing if update is None or name in groupless else update
+            sent = nothing if update is None or name in without_group else update
             sent = with_allowed_metrics(plan, counting, name, sent)
             upload = parties[name].encode(plan, occasion, sent, drawn.weights[name])
             made = parties[name].uploads(plan, round_, upload, group)

@@ -31,7 +31,7 @@ class Meeting:
     own: str
     others: tuple[str, ...]
     """Filters of the others' topics."""
-    nobody: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     """Topics that do not count, though the filters cover them."""
     waits: bool = True
     """True if this process can do nothing without the others."""
@@ -39,7 +39,7 @@ class Meeting:
 
     def heard_in(self, topic: str) -> bool:
         """Return True if a topic belongs to a process that counts."""
-        return topic not in self.nobody and any(base.topic_matches(wanted, topic) for wanted in self.others)
+        return topic not in self.ignored and any(base.topic_matches(wanted, topic) for wanted in self.others)
 
     def patience(self, brokers: int, limits: base.MqttLimits) -> tuple[float, float]:
         """Return the seconds of silence before moving on: before and after another process was heard."""

@@ -342,8 +342,8 @@ class MqttTransport:
         while True:
             await company.lonely(len(self._brokers), self._limits, publish)
             if not self._link.up and self._troubled_since is not None:
-                nobody = RunAbortedError(f"no other process is connected to {self._reach.url}")
-                self._reach.check_patience(self._troubled_since, nobody)
+                alone = RunAbortedError(f"no other process is connected to {self._reach.url}")
+                self._reach.check_patience(self._troubled_since, alone)
             self._next = await self._reach.elsewhere()
             if self._next is not None:
                 raise _MovedError

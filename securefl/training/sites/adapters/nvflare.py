@@ -42,7 +42,7 @@ class ScriptSite:
         self._context: Any = None
         self._reply: Any = None
         self._start()
-        self.samples = samples_of(self._script.names, self._script.said, party)
+        self.samples = samples_of(self._script.names, self._script.file_name, party)
 
     def parameters(self) -> dict[str, Any]:
         """Return names and shapes of the initial model's file."""
@@ -69,7 +69,7 @@ class ScriptSite:
         sent, self._context = self._send_model(parameters, context), None
         if not isinstance(sent.params, Mapping):
             kind = type(sent.params).__name__
-            raise Refused(f"{self._script.said} sent params of type {kind}, expected arrays by name")
+            raise Refused(f"{self._script.file_name} sent params of type {kind}, expected arrays by name")
         arrays = {str(name): array_of(value, str(name)) for name, value in sent.params.items()}
         # A member of an enumeration of strings.
         if sent.params_type == "DIFF":
@@ -97,7 +97,7 @@ class Script:
     """
 
     def __init__(self, path: Path, arguments: list[str], party: str) -> None:
-        self.said = path.name
+        self.file_name = path.name
         self.names: dict[str, Any] = {}
         self.told_of_failure = False
         """True if an ended script has cost a round."""
@@ -115,7 +115,7 @@ class Script:
             Refused: it ended before.
         """
         _stand_in(self)
-        threading.Thread(target=self._run, name=self.said, daemon=True).start()
+        threading.Thread(target=self._run, name=self.file_name, daemon=True).start()
         with self._change:
             self._change.wait_for(lambda: self._waits or self._ended)
             self._refuse_end("before it received a model")
@@ -146,9 +146,9 @@ class Script:
     def _refuse_end(self, when: str) -> None:
         if self._error:
             self.told_of_failure = True
-            raise Refused(f"{self.said} failed: {self._error}")
+            raise Refused(f"{self.file_name} failed: {self._error}")
         if self._ended:
-            raise Refused(f"{self.said} ended {when}", "a script goes on while flare.is_running()")
+            raise Refused(f"{self.file_name} ended {when}", "a script goes on while flare.is_running()")
 
     def _run(self) -> None:
         main = ModuleType("__main__")
