@@ -23,7 +23,7 @@ from securefl.scenario.sum_defaults import DERIVED
 HEAD = """# Fields of a scenario
 
 All fields of the [TOML file](scenarios.md), for users who write or read one.
-Made from the docstrings by `python tools/reference.py`.
+Made from the docstrings by `python tools/reference.py`. Terms: [glossary](glossary.md).
 
 Parentheses hold the type and the default of a field. An integer may stand for a real number.
 Infinities and NaN are refused.

@@ -91,7 +91,7 @@ def page() -> str:
         "# Reference of the Python API",
         "",
         "All public names of securefl, for users who write Python.",
-        "Made from the docstrings by `python tools/reference.py`.",
+        "Made from the docstrings by `python tools/reference.py`. Terms: [glossary](glossary.md).",
         "",
     ]
     for name in sorted(dir(securefl), key=lambda each: (inspect.isclass(getattr(securefl, each)), each)):

@@ -19,6 +19,8 @@ GENERATED = {"api.md", "fields.md"}
 """Pages of `docs` that are made from docstrings."""
 MOST_WORDS = 40_000
 """Words of the hand-written pages of `docs`: a reader needs 2 h 15 min for them at 300 a minute."""
+MOST_TERMS = 60
+"""A longer glossary is a sign of coined terms: take those of the field."""
 MOST_WORDS_OF_A_CELL = 20
 """A longer table cell is a sentence, which belongs below the table."""
 PATH = re.compile(r"`((?:securefl|tests|scenarios|examples|tools|parties|docs)/[\w./-]+)`")
@@ -138,6 +140,21 @@ def test_a_table_list_or_code_is_no_purpose(paragraph: str) -> None:
     assert is_prose(
         first_paragraph("# Page\n\nThis page explains to users all that they need.\n\n" + paragraph)
     )
+
+
+def test_the_glossary_is_short_and_sorted() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert rows[0] == "term"
+    terms = rows[1:]
+    assert len(set(terms)) == len(terms) <= MOST_TERMS
+    assert terms == sorted(terms, key=str.casefold)
+
+
+@looped("page", sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "glossary.md"}))
+def test_pages_link_to_the_glossary(page: Path) -> None:
+    assert (ROOT / "docs" / "glossary.md", "") in set(links(page))
 
 
 def cell_words(cell: str) -> list[str]:
