@@ -46,6 +46,7 @@ COMMANDS = {
     ),
     "broker": "Run a broker on 127.0.0.1 until Ctrl-C.",
     "keygen": "Make keys. A private key (.key) stays with its party; .pub files and the roster are public.",
+    "provision": "Make keys, certificates and configuration of all machines of a federation.",
     "account": "Show what a party has released with its key and data, in all its runs.",
     "plan": "Find the parameters of a run that fulfil your requirements (a Pareto front).",
     "weights": "Find the limit of sample counts that bounds the weight of false counts.",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from securefl.base.ids import DEALER
 from securefl.cli import run_end
+from securefl.cli.kit_options import from_kit
 from securefl.cli.member_options import MemberOptions
 from securefl.cli.options import spread
 from securefl.runtime.launch import ended_by_signals, process
 
 
+@from_kit("dealer")
 @spread
 def dealer(options: MemberOptions) -> None:
     """Run the dealer of validated sums, on a machine of its own; it needs no data."""

@@ -20,7 +20,8 @@ from securefl.base import loops
 from securefl.base.errors import EXIT_ABORTED, ConfigError, SecureflError
 from securefl.base.version import __version__
 from securefl.cli import options
-from securefl.runtime import launch, report, transport
+from securefl.methods import feasibility
+from securefl.runtime import launch, provision, report, transport
 from securefl.runtime.account import (
     MACHINE_VARIABLE,
     STATE_VARIABLE,
@@ -30,6 +31,7 @@ from securefl.runtime.account import (
     mount_of,
     state_folder,
 )
+from securefl.scenario import load_scenario
 
 _NEEDED = ("aiomqtt", "cryptography", "msgspec", "numpy", "rich", "safetensors", "typer")
 _OPTIONAL = {
@@ -63,11 +65,20 @@ def doctor(
         Path | None,
         typer.Option(help="Check the folder of this party's account, beside its private key."),
     ] = None,
+    kit: Annotated[
+        Path | None,
+        typer.Option(
+            help="Check this kit.toml: files, keys, history, certificates, and its broker over TLS."
+        ),
+    ] = None,
 ) -> None:
     """Check libraries, broker, processor, data, and the folder of a party's state.
 
     Exit codes: 0 all that is needed is there; 2 an option is refused; 3 something needed is missing.
     """
+    given = None if kit is None else provision.read_kit(kit)
+    if given is not None and given.role == "party" and key is None:
+        key = given.file("key")
     brokers = files.given_brokers(broker) if broker else ()
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(
@@ -77,6 +88,8 @@ def doctor(
         )
     findings = [*_libraries(), *_broker(), *_hardware(), *_data(data_dir)]
     findings += [*_state(key), *map(_remote, brokers)]
+    if given is not None:
+        findings += _kit(given)
     table = Table(title=f"securefl {__version__}", title_justify="left", show_header=False, box=None)
     colours = {"ok": "green", "missing": "red", "note": "yellow"}
     for what, found, state in findings:
@@ -135,6 +148,35 @@ def _remote(url: transport.BrokerUrl) -> Finding:
             str(error).replace(f"the broker {url}", "it").removeprefix(f"broker {url} "),
             "missing",
         )
+
+
+def _kit(kit: provision.MachineKit) -> Iterator[Finding]:
+    """Check a kit, its scenario and the access to its broker."""
+    yield from kit.findings(provision.utc_now())
+    if kit.role == "broker":
+        return
+    try:
+        loaded = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
+        feasibility.check(loaded)
+        yield "kit scenario", f"{loaded.name} for {loaded.parties} parties", "ok"
+    except SecureflError as error:
+        yield "kit scenario", str(error), "missing"
+    data = kit.content.run.data
+    if data:
+        found = (kit.folder / data).exists()
+        yield (
+            "kit data",
+            str(kit.folder / data) if found else f"{kit.folder / data} is missing",
+            ("ok" if found else "missing"),
+        )
+    try:
+        (url,) = launch.BrokerFiles(
+            tls_ca=kit.file("authority"), tls_cert=kit.file("certificate"), tls_key=kit.file("tls_key")
+        ).given_brokers(kit.content.run.broker)
+    except SecureflError as error:
+        yield "kit broker", str(error), "missing"
+        return
+    yield _remote(url)
 
 
 def _state(key: Path | None) -> Iterator[Finding]:

@@ -52,7 +52,11 @@ class MemberOptions(JoinOptions):
     """Options of server, parties and dealer, which have a scenario and keys."""
 
     scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); the same for all processes.")
+        Path,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Scenario file (TOML), the same for all processes; or a kit.toml in place of all but --run.",
+        ),
     ]
     key: Annotated[
         Path, typer.Option(help="Private key file of this process (securefl keygen --party NAME).")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from securefl.cli import member_options, options, run_end
+from securefl.cli import kit_options, member_options, options, run_end
 from securefl.runtime import account, launch
 from securefl.runtime.launch import process
 
@@ -45,9 +45,13 @@ class PartyOptions(member_options.MemberOptions):
     ] = 0.0
 
 
+@kit_options.from_kit("party")
 @options.spread
 def party(given: PartyOptions) -> None:
-    """Run one party, with its own key and its own data."""
+    """Run one party, with its own key and its own data.
+
+    A kit of securefl provision has all options but --run: securefl party kit.toml --run ID
+    """
     with launch.ended_by_signals():
         account_file = given.account or account.account_beside(given.key)
         name = member_options.party_id(given.name)

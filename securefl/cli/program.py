@@ -59,8 +59,10 @@ class _Command(TyperCommand):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # A command may take one file in place of its options (securefl.cli.kit_options).
+        expand = getattr(self.callback, "expand_arguments", list)
         with _usage_in_one_line(ctx):
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, expand(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return required arguments without braces."""

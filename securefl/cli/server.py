@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from securefl.base.ids import SERVER
-from securefl.cli import member_options, options
+from securefl.cli import kit_options, member_options, options
 from securefl.cli.console import answers, say
 from securefl.cli.run_end import ShownRun
 from securefl.runtime import launch
@@ -35,6 +35,7 @@ class ServerOptions(member_options.MemberOptions):
     device: options.DeviceOption = None
 
 
+@kit_options.from_kit("server")
 @options.spread
 def server(
     given: ServerOptions,
@@ -44,7 +45,8 @@ def server(
 ) -> None:
     """Run the server: draw clusters, open cluster sums, aggregate them. It never sees an update.
 
-    It can be killed, or paused with SIGTERM: the same command resumes the run.
+    It can be killed, or paused with SIGTERM: the same command resumes the run. A kit of securefl provision
+    has all options but --run: securefl server kit.toml --run ID
 
     Exit codes: 0 outcome as expected, 1 not as expected, 2 refused, 3 aborted, 4 paused,
     5 a person must decide.

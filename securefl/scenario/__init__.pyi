@@ -94,6 +94,8 @@ from .sum_defaults import least_honest as least_honest
 from .sum_defaults import least_survivors as least_survivors
 from .sum_defaults import least_threshold as least_threshold
 from .sum_defaults import stated_sums as stated_sums
+from .table_file import read_table as read_table
+from .table_file import write_value as write_value
 from .tables import Column as Column
 from .tables import TableSchema as TableSchema
 from .tables import check_columns as check_columns

@@ -14,6 +14,7 @@ from .identity import PublicIdentity as PublicIdentity
 from .keyfiles import read_identity as read_identity
 from .keyfiles import read_public as read_public
 from .keyfiles import read_roster as read_roster
+from .keyfiles import roster_text as roster_text
 from .keyfiles import write_identity as write_identity
 from .keyfiles import write_public as write_public
 from .keyfiles import write_roster as write_roster

@@ -97,13 +97,18 @@ def write_roster(path: Path, roster: Roster) -> None:
     Raises:
         ConfigError: the file exists, or its folder cannot be written to.
     """
+    _write(path, roster_text(roster), mode=0o644)
+
+
+def roster_text(roster: Roster) -> str:
+    """Return the content of a roster's file."""
     header = (
         "# The roster of a federation: names and public keys, not secret.\n"
         "# Everybody in a run must hold the same one.\n"
         f"# Digest {roster.digest().hex()}\n"
     )
     entries = ["\n[[member]]\n" + _table(*_public_fields(member)) for member in roster.values()]
-    _write(path, header + _table(("kind", _ROSTER)) + "".join(entries), mode=0o644)
+    return header + _table(("kind", _ROSTER)) + "".join(entries)
 
 
 def read_roster(path: Path) -> Roster:

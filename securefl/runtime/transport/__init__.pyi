@@ -1,3 +1,4 @@
+from .acl import ACL_RULES as ACL_RULES
 from .acl import OBSERVER as OBSERVER
 from .acl import mosquitto_acl as mosquitto_acl
 from .addresses import Brokers as Brokers

@@ -27,7 +27,7 @@ class AccessRule(NamedTuple):
     topic_filter: str
 
 
-RULES = (
+ACL_RULES = (
     AccessRule(None, "write", f"{_ROOT}/up/%u"),
     AccessRule(None, "read", f"{_ROOT}/down/%u"),
     AccessRule(None, "read", f"{_ROOT}/down/all"),
@@ -57,10 +57,10 @@ def mosquitto_acl(bridges: Iterable[str] = ()) -> str:
 
     ``bridges`` are brokers that act for all their parties.
     """
-    lines = [f"pattern {rule.access} {rule.topic_filter}" for rule in RULES if rule.user is None]
-    for user in dict.fromkeys(rule.user for rule in RULES if rule.user is not None):
+    lines = [f"pattern {rule.access} {rule.topic_filter}" for rule in ACL_RULES if rule.user is None]
+    for user in dict.fromkeys(rule.user for rule in ACL_RULES if rule.user is not None):
         lines += ["", f"user {user}"]
-        lines += [f"topic {rule.access} {rule.topic_filter}" for rule in RULES if rule.user == user]
+        lines += [f"topic {rule.access} {rule.topic_filter}" for rule in ACL_RULES if rule.user == user]
     for bridge in bridges:
         lines += ["", f"user {bridge}", *(f"topic {access} {which}" for access, which in BRIDGED)]
     return "\n".join(lines) + "\n"
@@ -74,5 +74,5 @@ def permits(user: str, access: Literal["read", "write"], topic: str) -> bool:
         rule.user in {None, user}
         and access in rule.access
         and topic_matches(rule.topic_filter.replace("%u", user), topic)
-        for rule in RULES
+        for rule in ACL_RULES
     )

@@ -1,0 +1,78 @@
+"""Kits as arguments: ``securefl party kit.toml --run ID`` in place of all other options."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from securefl.base.errors import ConfigError
+from securefl.runtime import provision
+
+CommandT = TypeVar("CommandT", bound=Callable[..., None])
+_HELP = frozenset({"-h", "--help"})
+
+
+def from_kit(role: str) -> Callable[[CommandT], CommandT]:
+    """Return a decorator that lets a command take a kit of this role as its first argument."""
+
+    def mark_command(command: CommandT) -> CommandT:
+        command.expand_arguments = lambda words: expand(words, role)  # type: ignore[attr-defined]
+        return command
+
+    return mark_command
+
+
+def expand(words: Sequence[str], role: str) -> list[str]:
+    """Replace a kit by the options that it stands for; options after it override them.
+
+    The kit is verified. Its folder, with site, data and first weights, becomes the working directory.
+
+    Raises:
+        ConfigError: the kit or a file of it is invalid, or it is for another role.
+    """
+    kits = [word for word in words if is_kit(word, first=word is words[0])]
+    if not kits or _HELP.intersection(words):
+        return list(words)
+    if kits[0] is not words[0]:
+        raise ConfigError(
+            kits[0], "is a kit, and not the first argument", f"securefl {role} {kits[0]} --run ID"
+        )
+    kit = provision.read_kit(Path(kits[0]))
+    if kit.role != role:
+        remedy = (
+            f"securefl {kit.role} {kits[0]}" if kit.role != "broker" else "start mosquitto with its files"
+        )
+        raise ConfigError(kits[0], f"is the kit of {kit.name}, a {kit.role}", remedy)
+    kit.check(provision.utc_now())
+    os.chdir(kit.folder)
+    own_budget = any(word.partition("=")[0] == "--budget" for word in words)
+    return [*kit.words(_option(words, "--run"), own_budget=own_budget), *words[1:]]
+
+
+def is_kit(word: str, *, first: bool) -> bool:
+    """Return True for a file named ``kit.toml``, and for a first argument whose file has a table ``[kit]``."""
+    path = Path(word)
+    if word.startswith("-"):
+        return False
+    if path.name == provision.KIT:
+        return True
+    if not first or path.suffix != ".toml" or not path.is_file():
+        return False
+    try:
+        return "kit" in tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _option(words: Sequence[str], name: str) -> str | None:
+    """Return the last value of an option; None if it is missing."""
+    found = None
+    for at, word in enumerate(words):
+        if word == name and at + 1 < len(words):
+            found = words[at + 1]
+        elif word.startswith(f"{name}="):
+            found = word.partition("=")[2]
+    return found

@@ -1,0 +1,14 @@
+from .accept import check_answer as check_answer
+from .answer import read_answer as read_answer
+from .authority import Authority as Authority
+from .authority import SigningOutcome as SigningOutcome
+from .authority import history_of as history_of
+from .certificates import utc_now as utc_now
+from .history import history_lines as history_lines
+from .kit import KIT as KIT
+from .kit import MachineKit as MachineKit
+from .kit import read_kit as read_kit
+from .kit import role_of as role_of
+from .request import KeyRequest as KeyRequest
+from .request import make_request as make_request
+from .request import read_request as read_request

@@ -1,0 +1,389 @@
+"""Folder of the operator: authority, signing key, project and history; all that the operator decides.
+
+Every decision is one durable write of the history. Answers follow from it and are written anew each time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from securefl.base import crypto, entropy, files
+from securefl.base.errors import ConfigError
+from securefl.base.ids import PartyId
+from securefl.methods import feasibility
+from securefl.runtime.provision import answer, certificates, history, signed
+from securefl.runtime.provision.project import BROKER, OPERATOR, Project, plain_file, read_project
+from securefl.runtime.provision.request import KeyRequest
+from securefl.scenario import Scenario, load_scenario
+
+PROJECT: Final = "project.toml"
+_OPERATOR_KEY: Final = f"{OPERATOR}.key"
+_AUTHORITY_KEY: Final = "authority.key"
+HISTORY: Final = "history.jsonl"
+ANSWERS: Final = "answers"
+
+
+@dataclass
+class SigningOutcome:
+    """Result of a command of the operator."""
+
+    answers: list[Path] = field(default_factory=list)
+    """Answers that were written."""
+    awaited: dict[str, str] = field(default_factory=dict)
+    """Host by name of the machines whose requests are missing."""
+    problem: str = ""
+    """Error of the scenario for these parties, which keeps answers of parties and server back; else empty."""
+
+
+class Authority:
+    """Open folder of an operator, locked against other commands. Made by :meth:`open`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.project = read_project(folder / PROJECT)
+        self.operator = crypto.read_identity(folder / _OPERATOR_KEY)
+        self._key = certificates.read_key(folder / _AUTHORITY_KEY)
+        self.history = history_of(folder / HISTORY)
+        if self.history.operator != self.operator.public:
+            raise ConfigError(str(folder / HISTORY), "was signed by another operator's key", _RESTORE)
+        if self.history.project != self.project.name:
+            raise ConfigError(
+                f"{folder / PROJECT}: name",
+                f"is {self.project.name!r}, and the project began as {self.history.project!r}",
+                "keep the name, or begin a new project",
+            )
+        assert self.history.authority is not None  # noqa: S101 - of a verified history
+        self._certificate = self.history.authority.text
+        if certificates.point_of(self.history.authority.key) != certificates.point_of(self._key.public_key()):
+            raise ConfigError(
+                str(folder / _AUTHORITY_KEY), "is not the key of the history's authority", _RESTORE
+            )
+
+    @staticmethod
+    def begin(project_file: Path, folder: Path, now: datetime) -> crypto.PublicIdentity:
+        """Make authority, signing key and history of a project, with copies of its files.
+
+        Returns:
+            Public keys of the operator.
+
+        Raises:
+            ConfigError: the project or a file of it is invalid, or the folder has an authority already.
+        """
+        project = read_project(project_file)
+        beside = project_file.parent
+        copies = {PROJECT: project_file, project.scenario: beside / project.scenario}
+        scenario = _scenario(project, beside)
+        if weights := scenario.model.first_file:
+            copies[weights] = _weights_file(beside, weights)
+        for name in (_OPERATOR_KEY, _AUTHORITY_KEY, HISTORY):
+            if (folder / name).exists():
+                raise ConfigError(str(folder / name), "exists already", "choose another --out")
+        contents = {name: _content(path) for name, path in copies.items()}
+        for name, content in contents.items():
+            there = files.read_if_there(folder / name) if folder.exists() else None
+            if there is not None and there != content:
+                raise ConfigError(
+                    str(folder / name), "exists already, with another content", "choose another --out"
+                )
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                str(folder), f"cannot be made: {error.strerror}", "choose another --out"
+            ) from error
+        for name, content in contents.items():
+            signed.write_file(folder / name, content)
+        operator = crypto.Identity.generate(PartyId(OPERATOR), entropy.OsEntropy())
+        key = certificates.new_key()
+        crypto.write_identity(folder / _OPERATOR_KEY, operator)
+        certificates.write_key(folder / _AUTHORITY_KEY, key)
+        begun = history.History(str(folder / HISTORY))
+        begun.append(
+            history.ProjectBegun(
+                project=project.name,
+                verify_key=operator.public.verify_key.hex(),
+                seal_key=operator.public.seal_key.hex(),
+                authority=certificates.make_authority(key, project.name, now),
+            ),
+            operator,
+            now,
+        )
+        _write_history(folder / HISTORY, begun)
+        return operator.public
+
+    @staticmethod
+    @contextmanager
+    def open(folder: Path) -> Iterator[Authority]:
+        """Open an operator's folder for one command.
+
+        Raises:
+            ConfigError: it has no authority, a file of it is invalid, or another command has it open.
+        """
+        if not (folder / HISTORY).exists():
+            raise ConfigError(
+                str(folder), "is not the folder of an operator", "name one of securefl provision begin"
+            )
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(str(folder), "is in use by another command", "wait for its end") from None
+            yield Authority(folder)
+        finally:
+            os.close(handle)
+
+    def sign(self, requests: Sequence[KeyRequest], now: datetime) -> SigningOutcome:
+        """Admit machines by their requests, all or none, and write all answers anew.
+
+        A request whose keys are those of the history already changes nothing.
+
+        Raises:
+            ConfigError: a name is not in the project, keys do not fit the history, or two requests are of one
+                machine. Nothing is written.
+        """
+        allowed = {*self.project.members, BROKER}
+        names = [one.name for one in requests]
+        for one in requests:
+            if one.name not in allowed:
+                raise ConfigError(
+                    one.source,
+                    f"is of {one.name}, which the project does not have",
+                    f"add it to {self.folder / PROJECT}, or use one of {', '.join(sorted(allowed))}",
+                )
+            if names.count(one.name) > 1:
+                raise ConfigError(one.source, f"is one of several requests of {one.name}", "keep the newest")
+        for one in requests:
+            self._admit(one, now)
+        return self._finish(now)
+
+    def renew(self, names: Sequence[str], now: datetime) -> SigningOutcome:
+        """Issue new certificates for the same keys.
+
+        Raises:
+            ConfigError: a name is not a member's.
+        """
+        for name in names:
+            member = self._member(name)
+            self._append(
+                history.CertificateRenewed(
+                    name=name, certificate=self._issue(member.name, member.certificate.key, now)
+                ),
+                now,
+            )
+        return self._finish(now)
+
+    def remove(self, name: str, now: datetime) -> SigningOutcome:
+        """Remove a machine from the roster, and revoke its certificates.
+
+        Raises:
+            ConfigError: the name is not a member's.
+        """
+        self._member(name)
+        self._append(history.MemberRemoved(name=name), now)
+        return self._finish(now)
+
+    def revoke(self, name: str, reason: str, now: datetime) -> SigningOutcome:
+        """Revoke the keys and certificates of a machine, until it has new ones.
+
+        Raises:
+            ConfigError: the name is not a member's, or the reason is not one short line.
+        """
+        if not reason.isprintable() or not 1 <= len(reason) <= 200:
+            raise ConfigError(
+                "--reason", "is not a line of 1 to 200 characters", "write the cause in one line"
+            )
+        self._member(name)
+        self._append(history.KeysRevoked(name=name, reason=reason), now)
+        return self._finish(now)
+
+    def _member(self, name: str) -> history.Member:
+        try:
+            return self.history.present[PartyId(name)]
+        except KeyError:
+            known = ", ".join(sorted(self.history.present)) or "none"
+            found = self.history.members.get(PartyId(name))
+            reason = f"was {found.gone} before" if found is not None else "is not a member"
+            raise ConfigError("NAME", f"{name[:40]!r} {reason}", f"members: {known}") from None
+
+    def _admit(self, request: KeyRequest, now: datetime) -> None:
+        if self.has(request):
+            return
+        self.history.check_keys(request.name, request.keys, request.source)
+        kind = history.MemberRotated if request.body.rotate else history.MemberAdded
+        entry = kind(
+            name=request.name,
+            verify_key=request.body.verify_key,
+            seal_key=request.body.seal_key,
+            certificate=self._issue(request.name, request.tls_key, now),
+            fingerprint=request.fingerprint,
+        )
+        try:
+            self._append(entry, now)
+        except ConfigError as error:
+            raise ConfigError(request.source, f"{error.path} {error.reason}", error.remedy) from None
+
+    def has(self, request: KeyRequest) -> bool:
+        """Return True if the history has exactly these keys for a machine that takes part."""
+        member = self.history.present.get(request.name)
+        return member is not None and self._holds(member, request)
+
+    def _holds(self, member: history.Member, request: KeyRequest) -> bool:
+        point = certificates.point_of
+        return member.public == request.public and point(member.certificate.key) == point(request.tls_key)
+
+    def _issue(self, name: PartyId, key: certificates.TlsPublicKey, now: datetime) -> str:
+        hosts = (self.project.broker.host,) if name == BROKER else ()
+        return certificates.issue(self._certificate, self._key, name, key, self.project.days, now, hosts)
+
+    def _append(self, event: history.AnyEvent, now: datetime) -> None:
+        self.history.append(event, self.operator, now)
+
+    def _finish(self, now: datetime) -> SigningOutcome:
+        """Write the history, then the answers that follow from it."""
+        # The first weights may be large: they are read once.
+        scenario = _scenario(self.project, self.folder)
+        weights = b""
+        if name := scenario.model.first_file:
+            weights = _content(_weights_file(self.folder, name))
+        settings = self._settings(scenario, weights)
+        self._renew_broker(now)
+        if settings.digest() != self.history.settings:
+            self._append(history.SettingsChanged(digest=settings.digest()), now)
+        _write_history(self.folder / HISTORY, self.history)
+        there = self.history.members
+        members = self.project.members
+        awaited = {str(name): host for name, host in members.items() if name not in there}
+        if BROKER not in there:
+            awaited[BROKER] = self.project.broker.host
+        outcome = SigningOutcome(awaited=awaited, problem="" if awaited else self._problem())
+        held = bool(awaited or outcome.problem)
+        folder = self.folder / ANSWERS
+        folder.mkdir(exist_ok=True)
+        for name in there:
+            path = folder / f"{name}.answer"
+            if name not in self.history.present or (held and name != BROKER):
+                # A former answer would still be accepted.
+                path.unlink(missing_ok=True)
+                continue
+            body = answer.AnswerBody(
+                name=name,
+                history=[line.decode() for line in self.history.lines],
+                settings=settings,
+                weights=weights if len(weights) <= answer.SMALL and name != BROKER else b"",
+                crl=self._crl(now) if name == BROKER else "",
+            )
+            answer.write_answer(path, body, self.operator)
+            outcome.answers.append(path)
+        return outcome
+
+    def _renew_broker(self, now: datetime) -> None:
+        """Issue a certificate for the broker's new address, if it has one."""
+        broker = self.history.present.get(PartyId(BROKER))
+        if broker is not None and not broker.certificate.names_host(self.project.broker.host):
+            certificate = self._issue(broker.name, broker.certificate.key, now)
+            self._append(history.CertificateRenewed(name=BROKER, certificate=certificate), now)
+
+    def _crl(self, now: datetime) -> str:
+        return certificates.make_crl(self._certificate, self._key, self.history.revoked, now)
+
+    def _problem(self) -> str:
+        """Return the reason why the scenario cannot run with these parties; empty if it can."""
+        try:
+            parties = len(self.history.roster().parties)
+            feasibility.check(_scenario(self.project, self.folder, parties))
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def _settings(self, scenario: Scenario, weights: bytes) -> answer.ProjectSettings:
+        project = self.project
+        return answer.ProjectSettings(
+            project=project.name,
+            broker_host=project.broker.host,
+            broker_port=project.broker.port,
+            scenario_name=project.scenario,
+            scenario=_text(self.folder / project.scenario),
+            site=project.site,
+            data=project.data,
+            server_data=project.server.data,
+            weights_name=scenario.model.first_file,
+            weights_digest=signed.sha256(weights) if scenario.model.first_file else "",
+            prefix=project.prefix,
+            hosts={str(name): host for name, host in project.members.items()},
+        )
+
+
+_RESTORE: Final = "restore the folder from a backup"
+
+
+def history_of(path: Path) -> history.History:
+    """Read and verify a file with a history.
+
+    Raises:
+        ConfigError: it cannot be read, is damaged, not signed, or its chain is broken.
+    """
+    with files.reading(path, _RESTORE):
+        return history.read_history(path.read_bytes().splitlines(), str(path))
+
+
+def _write_history(path: Path, found: history.History) -> None:
+    signed.write_file(path, b"".join(line + b"\n" for line in found.lines))
+
+
+def _scenario(project: Project, folder: Path, parties: int | None = None) -> Scenario:
+    """Load the scenario, with another number of parties if given, and check it against the project.
+
+    Raises:
+        ConfigError: it is invalid, or the project lacks ``site`` or ``data``.
+    """
+    overrides = () if parties is None else (f"parties={parties}",)
+    scenario = load_scenario(folder / project.scenario, overrides)
+    by_sites = scenario.model.by_sites
+    if by_sites and not project.site:
+        raise ConfigError(
+            f"{folder / PROJECT}: site",
+            f'is missing: model.type = "{scenario.model.name}" is trained by sites',
+            "write module:name",
+        )
+    if not by_sites and not project.data:
+        raise ConfigError(
+            f"{folder / PROJECT}: data",
+            f'is missing: model.type = "{scenario.model.name}" needs samples at each site',
+            "write the name of a file",
+        )
+    if not by_sites and not project.server.data:
+        raise ConfigError(
+            f"{folder / PROJECT}: server.data",
+            "is missing: the server tests with its samples",
+            "write the name of a file",
+        )
+    return scenario
+
+
+def _weights_file(folder: Path, name: str) -> Path:
+    if not plain_file(name):
+        raise ConfigError(
+            "model.file",
+            f"{name!r} is not in the folder of the project file",
+            "put it there, without folders",
+        )
+    return folder / name
+
+
+def _content(path: Path) -> bytes:
+    with files.reading(path, "put it beside the project file"):
+        return path.read_bytes()
+
+
+def _text(path: Path) -> str:
+    with files.reading(path, "put it beside the project file"):
+        return re.sub(r"\r\n?", "\n", path.read_text(encoding="utf-8-sig"))

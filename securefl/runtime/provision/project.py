@@ -1,0 +1,142 @@
+"""Project file: names, addresses and files of a federation, written by its operator."""
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+from securefl.protocol import messages
+from securefl.scenario import FileTable, Name, read_table
+
+BROKER: Final = "broker"
+"""Name of the broker's machine."""
+OPERATOR: Final = "operator"
+"""Name in the operator's key file."""
+ROLES: Final = (SERVER, BROKER, DEALER)
+"""Names of machines that are not sites."""
+Days = Annotated[int, Meta(ge=1, le=3_650)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+_HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?")
+_FILE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*")
+_OWN: Final = re.compile(r"[\w.]+:\w+")
+_PREFIX: Final = re.compile(r"/[\w./-]+")
+
+
+class BrokerTable(FileTable, frozen=True, kw_only=True):
+    """Address of the broker."""
+
+    host: str
+    """Host name or IP address under which all machines reach the broker."""
+    port: Port = 8883
+
+
+class ServerTable(FileTable, frozen=True, kw_only=True):
+    """The server's machine."""
+
+    host: str = ""
+    """Host name, for people and for the container; may be empty."""
+    data: str = ""
+    """Name of the file with test samples in the server's folder; empty with sites."""
+
+
+class DealerTable(FileTable, frozen=True, kw_only=True):
+    """Machine of the dealer of validated sums."""
+
+    host: str = ""
+    """Host name, as of the server."""
+
+
+class SiteTable(FileTable, frozen=True, kw_only=True):
+    """One site, a party of the federation."""
+
+    name: Name
+    host: str = ""
+    """Host name, as of the server."""
+
+
+class Project(FileTable, frozen=True, kw_only=True):
+    """Content of ``project.toml``."""
+
+    name: Name
+    scenario: str
+    """Name of the scenario file, beside this file."""
+    site: str = ""
+    """Training of all sites as ``module:name``; each site has its own module in the folder of its kit."""
+    data: str = ""
+    """In place of ``site``: name of the file with a site's samples in its folder."""
+    days: Days = 365
+    """Validity of certificates in days."""
+    prefix: str = "/srv/securefl"
+    """Folder in which securefl is installed on each machine, as ``.venv``."""
+    broker: BrokerTable
+    server: ServerTable = ServerTable()
+    dealer: DealerTable | None = None
+    sites: Annotated[tuple[SiteTable, ...], Meta(min_length=1, max_length=messages.MAX_PARTIES)]
+    """One table ``[[sites]]`` for each site."""
+
+    @property
+    def members(self) -> dict[PartyId, str]:
+        """Host by name of all machines with a key of the roster, the server first."""
+        found = {SERVER: self.server.host}
+        if self.dealer is not None:
+            found[DEALER] = self.dealer.host
+        return found | {PartyId(one.name): one.host for one in self.sites}
+
+
+def read_project(path: Path) -> Project:
+    """Read and check a project file.
+
+    Raises:
+        ConfigError: the file cannot be read, or a field is unknown, missing or invalid.
+    """
+    project = read_table(path, Project, "name a project file (docs/provision.md)")
+    for field, value, allowed, form in _texts(project):
+        if not allowed.fullmatch(value) or ".." in value:
+            raise ConfigError(f"{path}: {field}", f"{value[:60]!r} is not valid", f"write {form}")
+    if project.site and project.data:
+        raise ConfigError(f"{path}: data", "is for built-in training, and site is given", "keep one of both")
+    if project.site and project.server.data:
+        raise ConfigError(
+            f"{path}: server.data", "is for built-in training, and site is given", "leave it out"
+        )
+    seen = set[str]()
+    for number, one in enumerate(project.sites):
+        if not is_name(one.name) or one.name in {*ROLES, OPERATOR}:
+            raise ConfigError(
+                f"{path}: sites.{number}.name", f"{one.name!r} is a reserved name", "choose another one"
+            )
+        if one.name in seen:
+            raise ConfigError(
+                f"{path}: sites.{number}.name", f"{one.name!r} occurs twice", "give each site its own name"
+            )
+        seen.add(one.name)
+    return project
+
+
+def _texts(project: Project) -> list[tuple[str, str, re.Pattern[str], str]]:
+    """Return field, text, pattern and form of the texts of a project, without empty optional ones."""
+    host, file = "a host name or an IP address", "the name of a file beside this one, without folders"
+    required = [
+        ("scenario", project.scenario, _FILE, file),
+        ("prefix", project.prefix, _PREFIX, "an absolute folder of A-Z a-z 0-9 . _ / -"),
+        ("broker.host", project.broker.host, _HOST, host),
+    ]
+    hosts = {"server.host": project.server.host}
+    if project.dealer is not None:
+        hosts["dealer.host"] = project.dealer.host
+    hosts |= {f"sites.{number}.host": one.host for number, one in enumerate(project.sites)}
+    optional = [
+        ("site", project.site, _OWN, "module:name"),
+        ("data", project.data, _FILE, "the name of a file in the site's folder"),
+        ("server.data", project.server.data, _FILE, "the name of a file in the server's folder"),
+        *((field, value, _HOST, host) for field, value in hosts.items()),
+    ]
+    return [*required, *(one for one in optional if one[1])]
+
+
+def plain_file(name: str) -> bool:
+    """Return True if ``name`` is the name of a file without folders, safe in every file of a kit."""
+    return _FILE.fullmatch(name) is not None and ".." not in name and PurePosixPath(name).name == name
