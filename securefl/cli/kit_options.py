@@ -53,7 +53,7 @@ def expand(words: Sequence[str], role: str) -> list[str]:
 
 
 def is_kit(word: str, *, first: bool) -> bool:
-    """Return True for a file named ``kit.toml``, and for a first argument whose file has a table ``[kit]``."""
+    """Return True for a file named ``kit.toml``, and for a first argument, a file with a table ``[kit]``."""
     path = Path(word)
     if word.startswith("-"):
         return False

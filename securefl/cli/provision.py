@@ -160,7 +160,7 @@ def accept(
         str | None,
         typer.Option(
             metavar="FINGERPRINT",
-            help="Fingerprint of the operator, as the operator reads it out. Without it, the first accept asks for it.",
+            help="Fingerprint that the operator reads out. Without it, the first accept asks for it.",
         ),
     ] = None,
     weights: Annotated[
@@ -233,9 +233,7 @@ def _operator(given: str | None) -> Callable[[str], str]:
     def ask(project: str) -> str:
         if given is not None:
             return given
-        return str(
-            typer.prompt(f"fingerprint of the operator of {project}, as the operator reads it out", err=True)
-        )
+        return str(typer.prompt(f"fingerprint that the operator of {project} reads out", err=True))
 
     return ask
 

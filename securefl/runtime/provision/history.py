@@ -1,8 +1,7 @@
 """History of a roster: JSON lines, each signed by the operator, each with the hash of the line before.
 
-The history is the one source of the federation's state: roster, certificates, revoked certificates and the
-digest of the settings follow from it. A site accepts only a history that continues its own, so that no operator
-and no courier can take an entry back.
+The state of the federation follows from the history: roster, certificates, revoked certificates, digest of
+the settings. A site accepts only a history that continues its own, so that no entry can be taken back.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class MachineKit:
         """Verify all files of the kit against each other.
 
         Raises:
-            ConfigError: a file is missing or changed, other users can read a key, a key is not in the history,
-                the history is broken, or a certificate is not valid at ``now``.
+            ConfigError: a file is missing or changed, other users can read a key, the history is broken or
+                has other keys, or a certificate is not valid at ``now``.
         """
         for _, checks in self._checks(now):
             checks()

@@ -1,7 +1,7 @@
 """Keys of a machine, made on it, and the request that it sends to the operator.
 
-Each set of keys has a folder of its own, ``keys-1``, ``keys-2`` and so on, which is never changed. The request
-is the only file that leaves the machine. It holds public keys, and is signed by both private ones.
+Each set of keys has a folder of its own, ``keys-1``, ``keys-2`` and so on, which is never changed. Only the
+request leaves the machine. It holds public keys, and is signed by both private ones.
 """
 
 from __future__ import annotations

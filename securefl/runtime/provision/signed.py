@@ -75,7 +75,7 @@ def read_signed(path: Path, kind: Kind, remedy: str) -> SignedFile:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"is not a {what}: {_brief(error)}", remedy) from None
     if found.kind != kind:
-        raise ConfigError(str(path), f"is a {found.kind.removeprefix('securefl ')}, not a {what}", remedy)
+        raise ConfigError(str(path), f"is another signed file, not a {what}", remedy)
     return found
 
 

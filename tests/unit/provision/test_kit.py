@@ -1,0 +1,213 @@
+"""Kits: every start checks them, and they stand for all options of a command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.cli import kit_options
+from securefl.runtime.provision.certificates import utc_now
+from securefl.runtime.provision.kit import read_kit
+from tests.looped import looped
+from tests.unit.cli.programs import call, refusal
+from tests.unit.provision.machines import MACHINES, Machines, changed_line, done
+
+
+@pytest.fixture(autouse=True)
+def _same_folder() -> Iterator[None]:
+    """A kit's folder becomes the working directory."""
+    here = Path.cwd()
+    yield
+    os.chdir(here)
+
+
+def test_a_kit_stands_for_all_options(kits: Machines) -> None:
+    folder = kits.at("p00")
+    words = kit_options.expand([str(folder / "kit.toml"), "--run", "one", "--lab"], "party")
+    assert words == [
+        str(folder / "federation.toml"),
+        f"--key={folder}/keys-1/p00.key",
+        f"--roster={folder}/roster.toml",
+        "--broker=mqtts://localhost:18883",
+        f"--tls-ca={folder}/ca.pem",
+        f"--tls-cert={folder}/p00.pem",
+        f"--tls-key={folder}/keys-1/p00.tls.key",
+        f"--out={folder}/runs/one",
+        "--name=p00",
+        f"--data={folder}/samples.npz",
+        "--set",
+        "parties=3",
+        "--run",
+        "one",
+        "--lab",
+    ]
+    assert Path.cwd() == folder
+
+
+def test_a_kit_is_known_by_its_name_or_its_table(kits: Machines, tmp_path: Path) -> None:
+    renamed = kits.at("p00") / "mine.toml"
+    (kits.at("p00") / "kit.toml").rename(renamed)
+    assert len(kit_options.expand([str(renamed), "--run=one"], "party")) > 10
+    scenario = str(kits.at("p00") / "federation.toml")
+    for words in ([scenario, "--name", "p00"], ["--help"], [], ["--run", "one"]):
+        assert kit_options.expand(words, "party") == words
+
+
+@looped("role, name", [("party", "server"), ("server", "p00"), ("dealer", "p00"), ("party", "broker")])
+def test_a_kit_of_another_role_is_refused(role: str, name: str, kits: Machines) -> None:
+    reason = refusal(call(role, kits.at(name) / "kit.toml", "--run", "one"))
+    assert f"is the kit of {name}, a " in reason
+
+
+def test_a_kit_comes_first(kits: Machines) -> None:
+    reason = refusal(call("party", "--run", "one", kits.at("p00") / "kit.toml"))
+    assert "is a kit, and not the first argument" in reason
+
+
+def test_the_run_is_still_needed(kits: Machines) -> None:
+    assert "--run: is missing" in refusal(call("party", kits.at("p00") / "kit.toml"))
+    assert "'../x' is not a valid run id" in refusal(
+        call("party", kits.at("p00") / "kit.toml", "--run", "../x")
+    )
+    assert not (kits.folder / "x").exists()
+
+
+def test_a_missing_kit_is_refused(tmp_path: Path) -> None:
+    assert "kit.toml: cannot be read" in refusal(call("server", tmp_path / "kit.toml", "--run", "one"))
+
+
+FIELDS = [
+    ("format", 2, "kit.format", "is not a choice|expected"),
+    ("entries", 0, "kit.entries", ">= 1"),
+    ("head", "x", "kit.head", "expected"),
+    ("head", "0" * 64, "", "is not the history that kit.toml names"),
+    ("entries", 3, "", "is not the history that kit.toml names"),
+    ("project", "other", "", "is not the history that kit.toml names"),
+    ("operator", "0000", "kit.operator", "is not the operator of the history"),
+    ("name", "p01", "", "p01.key|has other keys"),
+    ("name", "p09", "", "p09: is not in the history"),
+    ("tls_key", "/etc/x.key", "files", "is outside of the kit's folder"),
+    ("history", "../history.jsonl", "files", "is outside of the kit's folder"),
+    ("roster", "", "files.roster", "is empty"),
+    ("key", "keys-9/p00.key", "", "keys-9/p00.key: cannot be read"),
+    ("certificate", "ca.pem", "", "is not the newest of the history"),
+    ("authority", "p00.pem", "", "is not the authority of the history"),
+    ("parties", "3", "run.parties", "expected int"),
+]
+
+
+@looped("field, value, where, reason", FIELDS)
+def test_a_wrong_field_is_refused(
+    field: str, value: str | int, where: str, reason: str, kits: Machines
+) -> None:
+    path = kits.at("p00") / "wrong.toml"
+    path.write_text(changed_line((kits.at("p00") / "kit.toml").read_text(), field, value))
+    with pytest.raises(ConfigError, match=reason.replace("kit.toml", "wrong.toml")) as found:
+        read_kit(path).check(utc_now())
+    assert found.value.remedy or "is not a choice" in found.value.reason or where
+    assert where in found.value.path
+
+
+@looped("field", ["project", "name", "operator", "entries", "head", "tls_key", "certificate", "history"])
+def test_a_missing_field_is_refused(field: str, kits: Machines) -> None:
+    lines = (kits.at("p00") / "kit.toml").read_text().splitlines()
+    path = kits.at("p00") / "less.toml"
+    path.write_text("\n".join(line for line in lines if not line.startswith(f"{field} = ")))
+    with pytest.raises(ConfigError, match=rf"{field}: is missing"):
+        read_kit(path)
+
+
+FILES = ["ca.pem", "p00.pem", "history.jsonl", "roster.toml", "federation.toml"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_changed_files_start_nothing(name: str, kits: Machines) -> None:
+    path = kits.at("p00") / name
+    content = path.read_bytes()
+    path.write_bytes(content + b"\n")
+    reason = refusal(call("party", kits.at("p00") / "kit.toml", "--run", "one"))
+    assert f"{path}: is not the file that kit.toml names" in reason
+    path.unlink()
+    assert "cannot be read" in refusal(call("party", kits.at("p00") / "kit.toml", "--run", "one"))
+    assert not (kits.at("p00") / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["p00.key", "p00.tls.key"])
+def test_keys_that_others_can_read_start_nothing(name: str, kits: Machines) -> None:
+    (kits.at("p00") / "keys-1" / name).chmod(0o640)
+    reason = refusal(call("party", kits.at("p00") / "kit.toml", "--run", "one"))
+    assert "other users" in reason
+
+
+def test_a_folder_that_others_can_change_starts_nothing(kits: Machines) -> None:
+    kits.at("p00").chmod(0o777)
+    assert "can be changed by other users" in refusal(
+        call("party", kits.at("p00") / "kit.toml", "--run", "one")
+    )
+
+
+def test_epsilon_of_former_keys_counts(kits: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rotation makes an empty account: what was spent with the former key is added to the new one."""
+    from securefl.runtime import account
+
+    path = kits.operator / "federation.toml"
+    private = '\n[privacy]\nunit = "party"\nmultiplier = 5.0\ndelta = 1e-5\nreleases = 1\n'
+    path.write_text(path.read_text().replace("[stop]", "[encoding]\nclip = 1.0\n[stop]") + private)
+    done("sign", kits.operator)
+    kits.request("p00", "--rotate")
+    kits.sign("p00")
+    kits.accept("p00", "p01")
+    monkeypatch.setattr(account, "spent_epsilon", lambda _entries, unit: {"party": 1.5}[unit])
+    words = {name: [str(kits.at(name) / "kit.toml"), "--run=one"] for name in ("p00", "p01")}
+    assert "--spent=1.5" in kit_options.expand([*words["p00"], "--budget", "3"], "party")
+    # Without a budget nothing is counted; a party that never rotated has its own account only.
+    assert not any("--spent" in word for word in kit_options.expand(words["p00"], "party"))
+    assert not any(
+        "--spent" in word for word in kit_options.expand([*words["p01"], "--budget", "3"], "party")
+    )
+    # The account of the former key is needed then.
+    (kits.at("p00") / "keys-1" / "p00.account").unlink()
+    with pytest.raises(ConfigError, match="is missing: it records what the key of p00 has released"):
+        kit_options.expand([*words["p00"], "--budget", "3"], "party")
+
+
+def test_doctor_checks_a_kit(kits: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "state"))
+    kit = kits.at("p00") / "kit.toml"
+    told = call("doctor", "--kit", kit, width=200)
+    # The samples are missing, and no broker runs there.
+    assert told.exit_code == 3
+    lines = {line.split(maxsplit=1)[1][:12].strip(): line.split()[0] for line in told.stdout.splitlines()[1:]}
+    for subject in (
+        "kit files",
+        "kit keys",
+        "history",
+        "membership",
+        "certificate",
+        "roster",
+        "kit scenario",
+    ):
+        assert lines[subject[:12]] == "ok", told.stdout
+    assert "samples.npz is missing" in told.stdout
+    assert "broker mqtts://localhost:18883" in told.stdout
+    (kits.at("p00") / "roster.toml").write_text("x")
+    told = call("doctor", "--kit", kit, width=200)
+    assert "roster.toml: is not the file that kit.toml names" in told.stdout
+    assert call("doctor", "--kit", kits.at("broker") / "kit.toml").exit_code == 0
+    assert "cannot be read" in refusal(call("doctor", "--kit", tmp_path / "no.toml"))
+
+
+def test_doctor_warns_of_the_end_of_a_certificate(kits: Machines) -> None:
+    from datetime import timedelta
+
+    kit = read_kit(kits.at("p00") / "kit.toml")
+    assert [state for _, _, state in kit.findings(utc_now())] == ["ok"] * 6
+    soon = list(kit.findings(utc_now() + timedelta(days=350)))
+    assert soon[-1][0] == "renewal"
+    late = {subject: state for subject, _, state in kit.findings(utc_now() + timedelta(days=400))}
+    assert late["certificate"] == "missing"
+    assert all(len(list(read_kit(kits.at(name) / "kit.toml").findings(utc_now()))) >= 5 for name in MACHINES)
