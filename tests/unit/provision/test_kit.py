@@ -155,7 +155,7 @@ def test_epsilon_of_former_keys_counts(kits: Machines, monkeypatch: pytest.Monke
     from securefl.runtime import account
 
     path = kits.operator / "federation.toml"
-    private = '\n[privacy]\nunit = "party"\nmultiplier = 5.0\ndelta = 1e-5\nreleases = 1\n'
+    private = '\n[privacy]\nunit = "party"\nmultiplier = 5.0\ndelta = 1e-5\n'
     path.write_text(path.read_text().replace("[stop]", "[encoding]\nclip = 1.0\n[stop]") + private)
     done("sign", kits.operator)
     kits.request("p00", "--rotate")
