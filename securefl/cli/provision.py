@@ -15,7 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.cli import console
 from securefl.cli.program import Program
-from securefl.runtime import account, provision
+from securefl.runtime import provision
 
 app = Program(
     help="Make keys, certificates and configuration of all machines of a federation.", no_args_is_help=True
@@ -64,11 +64,6 @@ def request(
         console.say(
             "the former keys and their account stay in the folder: epsilon spent with them still counts"
         )
-    if provision.role_of(name) == "party":
-        try:
-            account.check_state_folder()
-        except ConfigError as error:
-            console.say(f"note: a party cannot run as this user: {error}")
 
 
 @app.command()

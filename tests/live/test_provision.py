@@ -1,8 +1,8 @@
 """A federation whose keys, certificates and files are made by ``securefl provision`` alone.
 
-Each machine is a user of its own in a network namespace of its own, where the system allows it: all that machines
-share are requests and answers, and the broker's port. Services start as their units state. Between two runs a site
-gets new keys, and another one is removed.
+Each machine is a user of its own in a network namespace of its own, if the system allows it: machines share
+requests, answers and the broker's port. Services start as their units state. Between two runs a site gets new
+keys, and another one is removed.
 """
 
 from __future__ import annotations
@@ -219,12 +219,11 @@ def begin(place: Place) -> str:
     (place.folder / "op" / "federation.toml").write_text(SCENARIO)
     write_weights(place, 0.0)
     told = place.securefl("op", "provision", "begin", "project.toml", "--out", ".")
-    (fingerprint,) = re.findall(r"fingerprint of the operator (\S+)", told)
-    return fingerprint
+    return str(re.findall(r"fingerprint of the operator (\S+)", told)[0])
 
 
 def write_weights(place: Place, value: float) -> None:
-    """First weights: runs from the same weights would ask for sums of the same updates, which accounts refuse."""
+    """First weights: accounts refuse two runs from the same ones, as sums of the same updates."""
     file = place.folder / "op" / "initial.safetensors"
     write_tensors(file, {"weight": np.full((1, 4), value), "bias": np.zeros(1)})
     os.chown(file, UIDS["op"], UIDS["op"])

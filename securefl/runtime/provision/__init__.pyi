@@ -8,7 +8,6 @@ from .history import history_lines as history_lines
 from .kit import KIT as KIT
 from .kit import MachineKit as MachineKit
 from .kit import read_kit as read_kit
-from .kit import role_of as role_of
 from .request import KeyRequest as KeyRequest
 from .request import make_request as make_request
 from .request import read_request as read_request

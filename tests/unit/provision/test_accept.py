@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from securefl.base import files
 from securefl.base.crypto.keyfiles import read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.cli.app import app
@@ -26,6 +27,7 @@ from tests.unit.provision.machines import (
     PROJECT,
     SCENARIO,
     Machines,
+    begun,
     changed_file,
     contents,
     done,
@@ -84,8 +86,6 @@ def test_another_operator_is_refused(kits: Machines, tmp_path_factory: pytest.Te
     folder = tmp_path_factory.mktemp("other")
     for name in MACHINES:
         shutil.copytree(kits.at(name), folder / name)
-    from tests.unit.provision.machines import begun
-
     other = begun(folder)
     other.sign(*MACHINES)
     assert "is signed by another operator" in kits.refused("p00", other.answer("p00"))
@@ -155,7 +155,7 @@ RESIGNED = [
 def test_settings_are_those_of_the_history(
     fields: dict[str, object], reason: str, machines: Machines
 ) -> None:
-    """Signed by the operator, such as by an older version of its program: the history binds them all the same."""
+    """Signed by the operator, such as by an older version of its program: the history binds them too."""
     outer = json.loads(machines.answer("p00").read_text())
     body = json.loads(outer["body"])
     settings = fields.get("settings", {})
@@ -244,8 +244,6 @@ def test_a_folder_that_no_unit_can_name_is_refused(machines: Machines) -> None:
 
 def test_a_disk_that_is_full_leaves_the_former_kit(kits: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kit of which only some files are new starts nothing, until the answer is accepted again."""
-    from securefl.base import files
-
     done("remove", kits.operator, "p02")
     write, written = files.write_whole, list[Path]()
 

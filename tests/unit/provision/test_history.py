@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from securefl.base.errors import ConfigError
 from securefl.base.crypto.keyfiles import read_identity
+from securefl.base.errors import ConfigError
 from securefl.runtime.provision.certificates import utc_now
 from securefl.runtime.provision.history import (
     AnyEvent,
@@ -73,6 +73,31 @@ def test_a_broken_history_is_refused(how: str, machines: Machines) -> None:
     with pytest.raises(ConfigError, match=r"x: entry \d: (is damaged|is not|does not continue)") as found:
         read_history(lines, "x")
     assert found.value.remedy == "do not use it; ask the operator by another channel"
+
+
+@looped("how", ["edited", "signed by another", "added", "signature of another line"])
+def test_the_last_entry_has_to_be_signed(how: str, machines: Machines) -> None:
+    """No later entry has its hash: the signature alone protects it."""
+    history = machines.history()
+    lines = list(history.lines)
+    last = decoded(history, -1)
+    other = read_identity(machines.at("p00") / "keys-1" / "p00.key")
+    edited = msgspec.structs.replace(last, entry=SettingsChanged(digest="0" * 64))
+    added = HistoryLine(
+        number=len(lines), previous=history.head, time=last.time, entry=MemberRemoved(name="p01")
+    )
+    match how:
+        case "edited":
+            lines[-1] = edited.encode()
+        case "signed by another":
+            signature = other.sign(edited.message).hex()
+            lines[-1] = msgspec.structs.replace(edited, signature=signature).encode()
+        case "added":
+            lines.append(added.encode())
+        case "signature of another line":
+            lines.append(msgspec.structs.replace(added, signature=last.signature).encode())
+    with pytest.raises(ConfigError, match=r"x: entry \d: is not signed by the operator"):
+        read_history(lines, "x")
 
 
 def test_a_cut_history_is_a_shorter_one(machines: Machines) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.cli import kit_options
+from securefl.runtime import account
 from securefl.runtime.provision.certificates import utc_now
 from securefl.runtime.provision.kit import read_kit
 from tests.looped import looped
 from tests.unit.cli.programs import call, refusal
-from tests.unit.provision.machines import MACHINES, Machines, changed_line, done
+from tests.unit.provision.machines import MACHINES, PROJECT, Machines, begun, changed_line, done
 
 
 @pytest.fixture(autouse=True)
@@ -152,8 +154,6 @@ def test_a_folder_that_others_can_change_starts_nothing(kits: Machines) -> None:
 
 def test_epsilon_of_former_keys_counts(kits: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rotation makes an empty account: what was spent with the former key is added to the new one."""
-    from securefl.runtime import account
-
     path = kits.operator / "federation.toml"
     private = '\n[privacy]\nunit = "party"\nmultiplier = 5.0\ndelta = 1e-5\n'
     path.write_text(path.read_text().replace("[stop]", "[encoding]\nclip = 1.0\n[stop]") + private)
@@ -202,8 +202,6 @@ def test_doctor_checks_a_kit(kits: Machines, tmp_path: Path, monkeypatch: pytest
 
 
 def test_doctor_warns_of_the_end_of_a_certificate(kits: Machines) -> None:
-    from datetime import timedelta
-
     kit = read_kit(kits.at("p00") / "kit.toml")
     assert [state for _, _, state in kit.findings(utc_now())] == ["ok"] * 6
     soon = list(kit.findings(utc_now() + timedelta(days=350)))
@@ -211,3 +209,18 @@ def test_doctor_warns_of_the_end_of_a_certificate(kits: Machines) -> None:
     late = {subject: state for subject, _, state in kit.findings(utc_now() + timedelta(days=400))}
     assert late["certificate"] == "missing"
     assert all(len(list(read_kit(kits.at(name) / "kit.toml").findings(utc_now()))) >= 5 for name in MACHINES)
+
+
+def test_a_project_with_a_dealer(tmp_path: Path) -> None:
+    made = begun(tmp_path, project=PROJECT + "[dealer]\nhost = 'd.example.org'\n")
+    names = (*MACHINES, "dealer")
+    for name in names:
+        made.request(name)
+    assert "requests are missing of dealer (d.example.org)" in made.sign(*MACHINES)
+    made.sign("dealer")
+    made.accept("dealer", "p00")
+    assert read_kit(made.at("p00") / "kit.toml").history().roster().dealer is not None
+    words = kit_options.expand([str(made.at("dealer") / "kit.toml"), "--run", "one"], "dealer")
+    assert not any(word.startswith(("--name", "--data", "--spent")) for word in words)
+    assert not (made.at("dealer") / "keys-1" / "dealer.account").exists()
+    assert "securefl dealer" in (made.at("dealer") / "securefl-trial-dealer@.service").read_text()

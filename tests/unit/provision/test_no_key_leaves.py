@@ -1,4 +1,4 @@
-"""No private key leaves the machine that made it: searched for in every file elsewhere, in every usual form."""
+"""No private key leaves the machine that made it: a search of all files elsewhere, in each usual form."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from securefl.base.crypto.keyfiles import read_identity
 from securefl.base.errors import ConfigError
 from securefl.runtime.provision.certificates import make_csr, new_key
 from securefl.runtime.provision.request import read_request
+from securefl.runtime.provision.signed import message_of
 from tests.looped import looped
 from tests.unit.cli.programs import call, files, refusal
 from tests.unit.provision.machines import Machines, begun, changed_file, contents, done
@@ -145,8 +146,6 @@ def test_the_csr_is_of_the_machine_and_its_key(
     done("request", "--name", "p00", "--out", folder)
     path = changed_file(folder / "p00.request", folder / "x", csr=make_csr(new_key(), name))
     outer = json.loads(path.read_text())
-    from securefl.runtime.provision.signed import message_of
-
     identity = read_identity(folder / "keys-1" / "p00.key")
     outer["signature"] = identity.sign(message_of("securefl request", outer["body"])).hex()
     path.write_text(json.dumps(outer))
