@@ -20,7 +20,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods import feasibility
 from securefl.runtime.provision import answer, certificates, history, signed
-from securefl.runtime.provision.project import BROKER, OPERATOR, Project, plain_file, read_project
+from securefl.runtime.provision.project import BROKER, OPERATOR, ProjectFile, plain_file, read_project
 from securefl.runtime.provision.request import KeyRequest
 from securefl.scenario import Scenario, load_scenario
 
@@ -339,7 +339,7 @@ def _write_history(path: Path, found: history.History) -> None:
     signed.write_file(path, b"".join(line + b"\n" for line in found.lines))
 
 
-def _scenario(project: Project, folder: Path, parties: int | None = None) -> Scenario:
+def _scenario(project: ProjectFile, folder: Path, parties: int | None = None) -> Scenario:
     """Load the scenario, with another number of parties if given, and check it against the project.
 
     Raises:

@@ -57,7 +57,7 @@ class SiteTable(FileTable, frozen=True, kw_only=True):
     """Host name, as of the server."""
 
 
-class Project(FileTable, frozen=True, kw_only=True):
+class ProjectFile(FileTable, frozen=True, kw_only=True):
     """Content of ``project.toml``."""
 
     name: Name
@@ -86,13 +86,13 @@ class Project(FileTable, frozen=True, kw_only=True):
         return found | {PartyId(one.name): one.host for one in self.sites}
 
 
-def read_project(path: Path) -> Project:
+def read_project(path: Path) -> ProjectFile:
     """Read and check a project file.
 
     Raises:
         ConfigError: the file cannot be read, or a field is unknown, missing or invalid.
     """
-    project = read_table(path, Project, "name a project file (docs/provision.md)")
+    project = read_table(path, ProjectFile, "name a project file (docs/provision.md)")
     for field, value, allowed, form in _texts(project):
         if not allowed.fullmatch(value) or ".." in value:
             raise ConfigError(f"{path}: {field}", f"{value[:60]!r} is not valid", f"write {form}")
@@ -116,7 +116,7 @@ def read_project(path: Path) -> Project:
     return project
 
 
-def _texts(project: Project) -> list[tuple[str, str, re.Pattern[str], str]]:
+def _texts(project: ProjectFile) -> list[tuple[str, str, re.Pattern[str], str]]:
     """Return field, text, pattern and form of the texts of a project, without empty optional ones."""
     host, file = "a host name or an IP address", "the name of a file beside this one, without folders"
     required = [
