@@ -155,6 +155,9 @@ def _kit(kit: provision.MachineKit) -> Iterator[Finding]:
     yield from kit.findings(provision.utc_now())
     if kit.role == "broker":
         return
+    if not kit.content.files.scenario:
+        yield from _kit_broker(kit)
+        return
     try:
         loaded = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
         feasibility.check(loaded)
@@ -169,6 +172,10 @@ def _kit(kit: provision.MachineKit) -> Iterator[Finding]:
             str(kit.folder / data) if found else f"{kit.folder / data} is missing",
             ("ok" if found else "missing"),
         )
+    yield from _kit_broker(kit)
+
+
+def _kit_broker(kit: provision.MachineKit) -> Iterator[Finding]:
     try:
         (url,) = launch.BrokerFiles(
             tls_ca=kit.file("authority"), tls_cert=kit.file("certificate"), tls_key=kit.file("tls_key")

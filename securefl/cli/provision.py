@@ -5,7 +5,6 @@ Each private key is made on the machine that uses it and stays there. Requests a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,7 @@ def begin(
 
 @app.command()
 def request(
-    name: Annotated[str, typer.Option(help="Name in the project; server or broker for these machines.")],
+    name: Annotated[str, typer.Option(help="Name in the project; server, broker, dealer or observer.")],
     *,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of this machine's kit.")] = Path(),
     rotate: Annotated[
@@ -171,7 +170,7 @@ def accept(
         str(answer),
         out,
         provision.utc_now(),
-        fingerprint=_operator(operator),
+        fingerprint=_ask_operator if operator is None else operator,
         weights=weights,
     )
     kit = checked.write()
@@ -224,13 +223,8 @@ def _compare(request: provision.KeyRequest, given: set[str] | None) -> None:
         )
 
 
-def _operator(given: str | None) -> Callable[[str], str]:
-    def ask(project: str) -> str:
-        if given is not None:
-            return given
-        return str(typer.prompt(f"fingerprint that the operator of {project} reads out", err=True))
-
-    return ask
+def _ask_operator(project: str) -> str:
+    return str(typer.prompt(f"fingerprint that the operator of {project} reads out", err=True))
 
 
 def _report(outcome: provision.SigningOutcome) -> None:

@@ -8,6 +8,7 @@ keys, and another one is removed.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from securefl.runtime.process.ground_truth import LAB_FRAMES
 from securefl.runtime.provision.kit import read_kit
 from securefl.runtime.transport.broker import find_mosquitto
 from securefl.training.models.tensors import write_tensors
@@ -37,7 +39,7 @@ pytestmark = [
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is needed"),
 ]
 SITES = ("p00", "p01", "p02")
-MACHINES = (*SITES, "server", "broker")
+MACHINES = (*SITES, "server", "broker", "observer")
 UIDS = {name: 42_410 + number for number, name in enumerate(("op", *MACHINES))}
 BROKER_ADDRESS = "10.77.255.1"
 SCENARIO = """\
@@ -126,27 +128,27 @@ class Place:
             path = self.hand(self.folder / "op" / "answers" / f"{name}.answer", name)
             self.securefl(name, "provision", "accept", path, *stated)
 
-    def service(self, name: str, run: str = "") -> subprocess.Popen[str]:
+    def service(self, name: str, run: str = "", *more: str) -> subprocess.Popen[str]:
         """Start a machine's unit as systemd would: its user, folder, state and environment, and no others."""
-        (path,) = (self.folder / name).glob("*.service")
+        (file,) = (self.folder / name).glob("*.service")
         unit = configparser.ConfigParser(interpolation=None)
         unit.optionxform = str  # type: ignore[assignment, method-assign]
-        unit.read_string(path.read_text())
+        unit.read_string(file.read_text())
         fields = unit["Service"]
         assert fields["User"] == ("mosquitto" if name == "broker" else f"securefl-{name}")
         assert fields["WorkingDirectory"] == str(self.folder / name)
         assert fields["StateDirectory"] == self.state(name).name
         pairs = fields.get("Environment", "").replace("%S", "/var/lib").split()
         given = dict(pair.split("=", 1) for pair in pairs)
-        words = fields["ExecStart"].replace("%i", run).split()
+        words = [*fields["ExecStart"].replace("%i", run).split(), *more]
         if name != "broker":
             assert words[0] == f"{self.folder}/srv/.venv/bin/securefl"
             words = [sys.executable, "-m", "securefl", *words[1:]]
-        more = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+        path = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
         return subprocess.Popen(
             self.words(name, *words),
             cwd=fields["WorkingDirectory"],
-            env=clean(**{"HOME": "/nonexistent", **given, **more}),
+            env=clean(**{"HOME": "/nonexistent", **given, **path}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -214,7 +216,7 @@ def begin(place: Place) -> str:
     sites = "".join(f'[[sites]]\nname = "{name}"\n' for name in SITES)
     (place.folder / "op" / "project.toml").write_text(
         f'name = "{place.project}"\nscenario = "federation.toml"\nsite = "hospital:Hospital"\n'
-        f'prefix = "{place.folder}/srv"\n[broker]\nhost = "{place.host}"\nport = {place.port}\n{sites}'
+        f'observer = true\nprefix = "{place.folder}/srv"\n[broker]\nhost = "{place.host}"\nport = {place.port}\n{sites}'
     )
     (place.folder / "op" / "federation.toml").write_text(SCENARIO)
     write_weights(place, 0.0)
@@ -249,10 +251,17 @@ def broker(place: Place) -> Iterator[subprocess.Popen[str]]:
 def run(place: Place, run_id: str, *sites: str) -> None:
     """A run of these sites, each by its unit; all end with exit code 0."""
     with ExitStack() as stack:
+        observer = place.service("observer", run_id, "--lab")
+        stack.callback(observer.kill)
+        seen = place.folder / "observer" / "runs" / run_id / "transcripts" / "observer.jsonl"
+        while not seen.exists():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                pytest.fail(f"the observer has ended: {observer.communicate(timeout=0.1)}")
         running = {name: place.service(name, run_id) for name in ("server", *sites)}
         for process in running.values():
             stack.callback(process.kill)
         printed = {name: process.communicate(timeout=LIMIT) for name, process in running.items()}
+        assert observer.wait(LIMIT) == 0
     for name, process in running.items():
         out, error = printed[name]
         assert process.returncode == 0, f"{name}: {out}{error}"
@@ -309,6 +318,10 @@ def test_two_runs_with_a_rotation_and_a_removal_between(place: Place) -> None:
     assert [line.split()[2:4] for line in told.splitlines()[-4:-1]] == [
         ["rotated", "p00"], ["settings", told.splitlines()[-3].split()[3]], ["removed", "p02"],
     ]  # fmt: skip
+    # Neither a file of another machine nor a frame, which the observer has recorded, holds a private key.
+    for run_id in ("one", "two"):
+        frames = place.folder / "observer" / "runs" / run_id / "lab" / LAB_FRAMES
+        assert frames.stat().st_size > 10_000
     assert leaks(place.folder) == []
     for name, uid in UIDS.items():
         owners = {path.lstat().st_uid for path in (place.folder / name).rglob("*.key")}

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from securefl.base import crypto, files
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
@@ -28,7 +30,7 @@ from securefl.runtime.provision.kit import (
     read_kit,
     role_of,
 )
-from securefl.runtime.provision.project import BROKER, plain_file
+from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY, plain_file
 from securefl.runtime.provision.request import key_folders
 
 _HISTORY: Final = "history.jsonl"
@@ -64,7 +66,7 @@ def check_answer(
     folder: Path,
     now: datetime,
     *,
-    fingerprint: Callable[[str], str],
+    fingerprint: str | Callable[[str], str],
     weights: Path | None = None,
 ) -> Acceptance:
     """Check an answer against the keys in a machine's folder and the kit there, if there is one.
@@ -74,7 +76,7 @@ def check_answer(
         source: its file.
         folder: with the keys of the machine.
         now: the time.
-        fingerprint: asked for the operator's fingerprint, by project, if there is no kit yet.
+        fingerprint: of the operator; or a function that asks for it, by project, if there is no kit yet.
         weights: file with the first weights, if the answer does not have them.
 
     Raises:
@@ -114,7 +116,7 @@ def check_answer(
     if member.name == BROKER:
         contents |= _broker_contents(answer, folder, found)
     else:
-        own, found, run = _member_contents(answer, source, member.name, keys, weights)
+        own, found, run = _member_contents(answer, source, found, member.name, keys, weights)
         contents |= own
     kit = KitFile(
         kit=KitTable(
@@ -137,18 +139,20 @@ def _former(folder: Path) -> MachineKit | None:
 
 
 def _check_operator(
-    answer: Answer, source: str, former: MachineKit | None, fingerprint: Callable[[str], str]
+    answer: Answer, source: str, former: MachineKit | None, fingerprint: str | Callable[[str], str]
 ) -> None:
     """Compare with the history that the kit has accepted, else with the fingerprint that a person gives."""
     new = answer.history
-    if former is None:
-        given = fingerprint(new.project).strip().lower()
+    if former is None or isinstance(fingerprint, str):
+        given = fingerprint if isinstance(fingerprint, str) else fingerprint(new.project)
+        given = given.strip().lower()
         if given != answer.operator.fingerprint():
             raise ConfigError(
                 source,
                 f"is signed by the operator {answer.operator.fingerprint()}, not {given[:40]!r}",
                 "compare it with the operator by another channel; do not accept this answer before",
             )
+    if former is None:
         return
     kit = former.content.kit
     if answer.operator.fingerprint() != kit.operator:
@@ -198,10 +202,16 @@ def _own_keys(answer: Answer, source: str, folder: Path) -> tuple[Member, str]:
 
 
 def _member_contents(
-    answer: Answer, source: str, name: PartyId, keys: str, weights: Path | None
+    answer: Answer, source: str, found: KitFiles, name: PartyId, keys: str, weights: Path | None
 ) -> tuple[dict[str, bytes], KitFiles, KitRun]:
-    """Return the files that only members of the roster have, and the tables of their kit."""
+    """Return the files of machines other than the broker, and the tables of their kit."""
     settings, roster = answer.body.settings, answer.history.roster()
+    host = settings.broker_host
+    host = f"[{host.strip('[]')}]" if ":" in host else host
+    broker = f"mqtts://{host}:{settings.broker_port}"
+    if name in WITHOUT_IDENTITY:
+        own = {_ROSTER: crypto.roster_text(roster).encode()}
+        return own, msgspec.structs.replace(found, roster=_ROSTER), KitRun(broker=broker)
     contents = {
         _ROSTER: crypto.roster_text(roster).encode(),
         settings.scenario_name: settings.scenario.encode(),
@@ -210,21 +220,16 @@ def _member_contents(
         contents[settings.weights_name] = _weights(answer, source, weights)
     elif weights is not None:
         raise ConfigError("--weights", "is given, and this scenario has no first weights", "leave it out")
-    found = KitFiles(
+    found = msgspec.structs.replace(
+        found,
         key=f"{keys}/{name}.key",
-        tls_key=f"{keys}/{name}.tls.key",
-        certificate=f"{name}.pem",
-        authority=broker_files.AUTHORITY,
-        history=_HISTORY,
         roster=_ROSTER,
         scenario=settings.scenario_name,
         weights=settings.weights_name,
     )
     role = role_of(name)
-    host = settings.broker_host
-    host = f"[{host.strip('[]')}]" if ":" in host else host
     run = KitRun(
-        broker=f"mqtts://{host}:{settings.broker_port}",
+        broker=broker,
         site=settings.site if role == "party" else "",
         data=settings.data if role == "party" else settings.server_data if role == "server" else "",
         parties=len(roster.parties),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,6 +29,7 @@ _OPERATOR_KEY: Final = f"{OPERATOR}.key"
 _AUTHORITY_KEY: Final = "authority.key"
 HISTORY: Final = "history.jsonl"
 ANSWERS: Final = "answers"
+_OWN_FILES: Final = (_OPERATOR_KEY, _AUTHORITY_KEY, HISTORY)
 
 
 @dataclass
@@ -83,10 +84,8 @@ class Authority:
         scenario = _scenario(project, beside)
         if weights := scenario.model.first_file:
             copies[weights] = _weights_file(beside, weights)
-        for name in (_OPERATOR_KEY, _AUTHORITY_KEY, HISTORY):
-            if (folder / name).exists():
-                raise ConfigError(str(folder / name), "exists already", "choose another --out")
         contents = {name: _content(path) for name, path in copies.items()}
+        _check_new(folder)
         for name, content in contents.items():
             there = files.read_if_there(folder / name) if folder.exists() else None
             if there is not None and there != content:
@@ -99,25 +98,16 @@ class Authority:
             raise ConfigError(
                 str(folder), f"cannot be made: {error.strerror}", "choose another --out"
             ) from error
-        for name, content in contents.items():
-            signed.write_file(folder / name, content)
-        operator = crypto.Identity.generate(PartyId(OPERATOR), entropy.OsEntropy())
-        key = certificates.new_key()
-        crypto.write_identity(folder / _OPERATOR_KEY, operator)
-        certificates.write_key(folder / _AUTHORITY_KEY, key)
-        begun = history.History(str(folder / HISTORY))
-        begun.append(
-            history.ProjectBegun(
-                project=project.name,
-                verify_key=operator.public.verify_key.hex(),
-                seal_key=operator.public.seal_key.hex(),
-                authority=certificates.make_authority(key, project.name, now),
-            ),
-            operator,
-            now,
-        )
-        _write_history(folder / HISTORY, begun)
-        return operator.public
+        with _locked(folder):
+            _check_new(folder)
+            made = [folder / name for name in contents if not (folder / name).exists()]
+            made += [folder / name for name in _OWN_FILES]
+            try:
+                return _write_project(folder, project.name, contents, now)
+            except BaseException:
+                for path in made:
+                    path.unlink(missing_ok=True)
+                raise
 
     @staticmethod
     @contextmanager
@@ -131,15 +121,8 @@ class Authority:
             raise ConfigError(
                 str(folder), "is not the folder of an operator", "name one of securefl provision begin"
             )
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(str(folder), "is in use by another command", "wait for its end") from None
+        with _locked(folder):
             yield Authority(folder)
-        finally:
-            os.close(handle)
 
     def sign(self, requests: Sequence[KeyRequest], now: datetime) -> SigningOutcome:
         """Admit machines by their requests, all or none, and write all answers anew.
@@ -150,7 +133,7 @@ class Authority:
             ConfigError: a name is not in the project, keys do not fit the history, or two requests are of one
                 machine. Nothing is written.
         """
-        allowed = {*self.project.members, BROKER}
+        allowed = self.project.names
         names = [one.name for one in requests]
         for one in requests:
             if one.name not in allowed:
@@ -320,6 +303,47 @@ class Authority:
             prefix=project.prefix,
             hosts={str(name): host for name, host in project.members.items()},
         )
+
+
+def _check_new(folder: Path) -> None:
+    for name in _OWN_FILES:
+        if (folder / name).exists():
+            raise ConfigError(str(folder / name), "exists already", "choose another --out")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(str(folder), "is in use by another command", "wait for its end") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write_project(
+    folder: Path, project: str, contents: Mapping[str, bytes], now: datetime
+) -> crypto.PublicIdentity:
+    """Write the files of a new project, its history last; return the operator's public keys."""
+    for name, content in contents.items():
+        signed.write_file(folder / name, content)
+    operator = crypto.Identity.generate(PartyId(OPERATOR), entropy.OsEntropy())
+    key = certificates.new_key()
+    crypto.write_identity(folder / _OPERATOR_KEY, operator)
+    certificates.write_key(folder / _AUTHORITY_KEY, key)
+    begun = history.History(str(folder / HISTORY))
+    entry = history.ProjectBegun(
+        project=project,
+        verify_key=operator.public.verify_key.hex(),
+        seal_key=operator.public.seal_key.hex(),
+        authority=certificates.make_authority(key, project, now),
+    )
+    begun.append(entry, operator, now)
+    _write_history(folder / HISTORY, begun)
+    return operator.public
 
 
 _RESTORE: Final = "restore the folder from a backup"

@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
-from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.runtime.provision import certificates
 from securefl.runtime.provision.certificates import Revoked, TlsCertificate
-from securefl.runtime.provision.project import BROKER, OPERATOR
+from securefl.runtime.provision.project import OPERATOR, WITHOUT_IDENTITY, is_machine
 from securefl.runtime.provision.signed import from_hex, sha256
 
 NOTHING: Final = "0" * 64
@@ -267,7 +267,7 @@ class History:
                 self._lost.update(_keys(member))
 
     def _bring_keys(self, entry: MemberAdded | MemberRotated, now: datetime) -> None:
-        if not is_name(entry.name) and entry.name != SERVER:
+        if not is_machine(entry.name):
             raise ConfigError(entry.name[:40], "is not a name", _BROKEN)
         name, old = PartyId(entry.name), self.members.get(PartyId(entry.name))
         rotated = isinstance(entry, MemberRotated)
@@ -277,7 +277,7 @@ class History:
             reason = "was revoked" if old.gone else "has other keys already"
             raise ConfigError(name, reason, "for new keys make the request on its machine with --rotate")
         public = None
-        if name != BROKER:
+        if name not in WITHOUT_IDENTITY:
             public = _identity(name, entry.verify_key, entry.seal_key, self.source)
         new = Member(name, public, (self._certificate(entry.certificate, name),), entry.fingerprint)
         self.check_keys(name, _keys(new), name)

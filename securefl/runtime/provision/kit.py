@@ -19,13 +19,14 @@ from securefl.runtime import account
 from securefl.runtime.provision import certificates, signed
 from securefl.runtime.provision.certificates import TlsCertificate
 from securefl.runtime.provision.history import History, read_history
-from securefl.runtime.provision.project import BROKER
+from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY
 from securefl.runtime.provision.request import key_folders
+from securefl.runtime.transport import OBSERVER
 from securefl.scenario import FileTable, NonNegative, load_scenario, read_table, write_value
 
 KIT: Final = "kit.toml"
 RUNS: Final = "runs"
-Role = Literal["party", "server", "dealer", "broker"]
+Role = Literal["party", "server", "dealer", "observer", "broker"]
 _AGAIN: Final = "accept the operator's answer again: securefl provision accept"
 _SOON_DAYS: Final = 30
 
@@ -146,7 +147,7 @@ class MachineKit:
         return found
 
     def words(self, run: str | None, *, own_budget: bool = False) -> list[str]:
-        """Return the arguments of ``securefl party``, ``server`` or ``dealer`` with this kit.
+        """Return the arguments of ``securefl party``, ``server``, ``dealer`` or ``observer`` with this kit.
 
         Args:
             run: id of the run; None if it is missing, which the command reports.
@@ -156,27 +157,30 @@ class MachineKit:
             ConfigError: the account of a former key cannot be read.
         """
         given, folder = self.content, self.folder
-        options = {
-            "--key": self.file("key"),
+        options: dict[str, Path | str] = {
             "--roster": self.file("roster"),
             "--broker": given.run.broker,
             "--tls-ca": self.file("authority"),
             "--tls-cert": self.file("certificate"),
             "--tls-key": self.file("tls_key"),
         }
+        if self.name not in WITHOUT_IDENTITY:
+            options["--key"] = self.file("key")
         if run is not None:
             options["--out"] = folder / RUNS / run
         if self.role == "party":
             options["--name"] = self.name
             if given.run.site:
                 options["--site"] = given.run.site
-        if given.run.data and self.role != "dealer":
+        if given.run.data:
             options["--data"] = folder / given.run.data
         spent = self._spent_before(own_budget=own_budget) if self.role == "party" else 0.0
         if spent:
             options["--spent"] = repr(spent)
-        words = [str(self.file("scenario")), *(f"{name}={value}" for name, value in options.items())]
-        return [*words, "--set", f"parties={given.run.parties}"]
+        words = [f"{name}={value}" for name, value in options.items()]
+        if self.name in WITHOUT_IDENTITY:
+            return words
+        return [str(self.file("scenario")), *words, "--set", f"parties={given.run.parties}"]
 
     def _spent_before(self, *, own_budget: bool) -> float:
         """Return the epsilon that was spent with former keys on the same data, if a budget counts it."""
@@ -211,7 +215,7 @@ class MachineKit:
 
     def _check_private(self) -> str:
         certificates.read_key(self.file("tls_key"))
-        if self.role != "broker":
+        if self.name not in WITHOUT_IDENTITY:
             crypto.read_identity(self.file("key"))
         mode = self.folder.stat().st_mode & 0o077
         if mode & 0o022:
@@ -227,7 +231,7 @@ class MachineKit:
         if member is None or member.gone:
             how = "is not in" if member is None else f"was {member.gone} by"
             raise ConfigError(str(self.name), f"{how} the history", "ask the operator")
-        own = None if self.role == "broker" else crypto.read_identity(self.file("key")).public
+        own = None if self.name in WITHOUT_IDENTITY else crypto.read_identity(self.file("key")).public
         point = certificates.point_of
         tls = certificates.read_key(self.file("tls_key")).public_key()
         if member.public != own or point(tls) != point(member.certificate.key):
@@ -256,7 +260,7 @@ class MachineKit:
 
 def role_of(name: str) -> Role:
     """Return the role of a machine by its name."""
-    roles: dict[str, Role] = {SERVER: "server", DEALER: "dealer", BROKER: "broker"}
+    roles: dict[str, Role] = {SERVER: "server", DEALER: "dealer", OBSERVER: "observer", BROKER: "broker"}
     return roles.get(name, "party")
 
 
@@ -272,8 +276,10 @@ def read_kit(path: Path) -> MachineKit:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise ConfigError(f"{path}: files", f"{name[:60]!r} is outside of the kit's folder", _AGAIN)
     needed = ["tls_key", "certificate", "authority", "history"]
-    if role_of(content.kit.name) != "broker":
-        needed += ["key", "roster", "scenario"]
+    if content.kit.name != BROKER:
+        needed.append("roster")
+    if content.kit.name not in WITHOUT_IDENTITY:
+        needed += ["key", "scenario"]
     for field in needed:
         if not getattr(content.files, field):
             raise ConfigError(f"{path}: files.{field}", "is empty", _AGAIN)

@@ -9,6 +9,7 @@ from msgspec import Meta
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.protocol import messages
+from securefl.runtime.transport import OBSERVER
 from securefl.scenario import FileTable, Name, read_table
 
 BROKER: Final = "broker"
@@ -16,6 +17,8 @@ BROKER: Final = "broker"
 OPERATOR: Final = "operator"
 """Name in the operator's key file."""
 ROLES: Final = (SERVER, BROKER, DEALER)
+WITHOUT_IDENTITY: Final = (BROKER, OBSERVER)
+"""Names of machines with a TLS key only, which are not in the roster."""
 """Names of machines that are not sites."""
 Days = Annotated[int, Meta(ge=1, le=3_650)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -74,6 +77,8 @@ class ProjectFile(FileTable, frozen=True, kw_only=True):
     broker: BrokerTable
     server: ServerTable = ServerTable()
     dealer: DealerTable | None = None
+    observer: bool = False
+    """True if an observer may connect to the broker; its request may come at any time."""
     sites: Annotated[tuple[SiteTable, ...], Meta(min_length=1, max_length=messages.MAX_PARTIES)]
     """One table ``[[sites]]`` for each site."""
 
@@ -84,6 +89,16 @@ class ProjectFile(FileTable, frozen=True, kw_only=True):
         if self.dealer is not None:
             found[DEALER] = self.dealer.host
         return found | {PartyId(one.name): one.host for one in self.sites}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that may make requests."""
+        return frozenset((*self.members, BROKER, *((OBSERVER,) if self.observer else ())))
+
+
+def is_machine(name: str) -> bool:
+    """Return True if a machine may have this name."""
+    return (is_name(name) or name in {SERVER, OBSERVER}) and name != OPERATOR
 
 
 def read_project(path: Path) -> ProjectFile:

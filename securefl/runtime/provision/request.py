@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from securefl.base import crypto, entropy
 from securefl.base.errors import ConfigError
-from securefl.base.ids import DEALER, SERVER, PartyId, is_name
+from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.runtime import account
 from securefl.runtime.provision import certificates, signed
-from securefl.runtime.provision.project import BROKER, OPERATOR
+from securefl.runtime.provision.project import WITHOUT_IDENTITY, is_machine
 
 _NEW_REQUEST: Final = "ask the site for a new request: securefl provision request"
 _FOLDER: Final = re.compile(r"keys-([1-9]\d*)")
@@ -76,7 +76,7 @@ def make_request(folder: Path, name: str, *, rotate: bool) -> KeyRequest:
         ConfigError: the name is not allowed, keys exist already (or, to rotate, do not), or the folder cannot
             be written to.
     """
-    if (not is_name(name) and name != SERVER) or name == OPERATOR:
+    if not is_machine(name):
         raise ConfigError(
             "--name",
             f"{name[:40]!r} is not a name of a machine",
@@ -105,7 +105,11 @@ def make_request(folder: Path, name: str, *, rotate: bool) -> KeyRequest:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    signed.write_signed(folder / f"{name}.request", file)
+    try:
+        signed.write_signed(folder / f"{name}.request", file)
+    except BaseException:
+        shutil.rmtree(final, ignore_errors=True)
+        raise
     return _verify_request(body, file, str(folder / f"{name}.request"))
 
 
@@ -113,7 +117,7 @@ def _make_keys(folder: Path, name: PartyId, *, rotate: bool) -> tuple[RequestBod
     tls = certificates.new_key()
     certificates.write_key(folder / f"{name}.tls.key", tls)
     identity = None
-    if name != BROKER:
+    if name not in WITHOUT_IDENTITY:
         identity = crypto.Identity.generate(name, entropy.OsEntropy())
         crypto.write_identity(folder / f"{name}.key", identity)
         if name not in {SERVER, DEALER}:
@@ -147,13 +151,13 @@ def read_request(path: Path) -> KeyRequest:
 
 
 def _verify_request(body: RequestBody, file: signed.SignedFile, source: str) -> KeyRequest:
-    if (not is_name(body.name) and body.name != SERVER) or body.name == OPERATOR:
+    if not is_machine(body.name):
         raise ConfigError(source, f"field name: {body.name[:40]!r} is not a name of a machine", _NEW_REQUEST)
     name = PartyId(body.name)
     public = None
-    if name == BROKER:
+    if name in WITHOUT_IDENTITY:
         if body.verify_key or body.seal_key or file.signature:
-            raise ConfigError(source, "has protocol keys, which a broker does not have", _NEW_REQUEST)
+            raise ConfigError(source, f"has protocol keys, which a {name} does not have", _NEW_REQUEST)
     else:
         keys = [signed.from_hex(text) for text in (body.verify_key, body.seal_key)]
         if any(len(key) != 32 for key in keys):

@@ -99,7 +99,7 @@ class Machines:
     def refused(self, name: str, answer: Path | None = None, **options: str) -> str:
         """The reason why a machine refuses an answer; nothing in its folder changes."""
         stated = {"operator": self.operator_fingerprint(), **options}
-        words = [word for key, value in stated.items() for word in (f"--{key}", value)]
+        words = [word for key, value in stated.items() if value for word in (f"--{key}", value)]
         before = contents(self.at(name))
         reason = refusal(
             call("provision", "accept", answer or self.answer(name), "--out", self.at(name), *words)

@@ -74,6 +74,10 @@ def test_the_fingerprint_of_the_operator_is_compared(machines: Machines) -> None
     assert machines.operator_fingerprint() not in result.stderr.partition("reads out")[0]
 
 
+def test_a_stated_fingerprint_is_always_compared(kits: Machines) -> None:
+    assert "is signed by the operator" in kits.refused("p00", operator="0000-0000-0000-0000-0000")
+
+
 def test_answers_of_others_are_refused(machines: Machines) -> None:
     assert "is for p01 with other keys than those in" in machines.refused("p00", machines.answer("p01"))
     assert "is for broker with other keys" in machines.refused("p00", machines.answer("broker"))
@@ -88,7 +92,7 @@ def test_another_operator_is_refused(kits: Machines, tmp_path_factory: pytest.Te
         shutil.copytree(kits.at(name), folder / name)
     other = begun(folder)
     other.sign(*MACHINES)
-    assert "is signed by another operator" in kits.refused("p00", other.answer("p00"))
+    assert "is signed by another operator" in kits.refused("p00", other.answer("p00"), operator="")
     # Without a kit, the fingerprint decides.
     (kits.at("p00") / "kit.toml").unlink()
     assert "is signed by the operator" in kits.refused("p00", other.answer("p00"))

@@ -32,12 +32,12 @@ def test_a_kit_stands_for_all_options(kits: Machines) -> None:
     words = kit_options.expand([str(folder / "kit.toml"), "--run", "one", "--lab"], "party")
     assert words == [
         str(folder / "federation.toml"),
-        f"--key={folder}/keys-1/p00.key",
         f"--roster={folder}/roster.toml",
         "--broker=mqtts://localhost:18883",
         f"--tls-ca={folder}/ca.pem",
         f"--tls-cert={folder}/p00.pem",
         f"--tls-key={folder}/keys-1/p00.tls.key",
+        f"--key={folder}/keys-1/p00.key",
         f"--out={folder}/runs/one",
         "--name=p00",
         f"--data={folder}/samples.npz",
@@ -224,3 +224,38 @@ def test_a_project_with_a_dealer(tmp_path: Path) -> None:
     assert not any(word.startswith(("--name", "--data", "--spent")) for word in words)
     assert not (made.at("dealer") / "keys-1" / "dealer.account").exists()
     assert "securefl dealer" in (made.at("dealer") / "securefl-trial-dealer@.service").read_text()
+
+
+def test_an_observer_has_a_certificate_and_no_other_key(tmp_path: Path) -> None:
+    made = begun(tmp_path, project=PROJECT.replace('data = "samples.npz"', 'data = "s.npz"\nobserver = true'))
+    for name in (*MACHINES, "observer"):
+        made.request(name)
+    # It is not waited for.
+    assert "missing" not in made.sign(*MACHINES)
+    made.sign("observer")
+    made.accept("observer", "p00")
+    folder = made.at("observer")
+    assert {path.name for path in (folder / "keys-1").iterdir()} == {"observer.tls.key", "observer.request"}
+    kit = read_kit(folder / "kit.toml")
+    kit.check(utc_now())
+    assert "observer" not in kit.history().roster()
+    assert kit_options.expand([str(folder / "kit.toml"), "--run", "one"], "observer") == [
+        f"--roster={folder}/roster.toml",
+        "--broker=mqtts://localhost:18883",
+        f"--tls-ca={folder}/ca.pem",
+        f"--tls-cert={folder}/observer.pem",
+        f"--tls-key={folder}/keys-1/observer.tls.key",
+        f"--out={folder}/runs/one",
+        "--run",
+        "one",
+    ]
+
+
+def test_an_observer_is_in_the_project_or_refused(tmp_path: Path) -> None:
+    made = begun(tmp_path)
+    made.request("observer")
+    stated = ("--fingerprint", made.fingerprint("observer"))
+    request = made.at("observer") / "observer.request"
+    assert "is of observer, which the project does not have" in refusal(
+        call("provision", "sign", made.operator, request, *stated)
+    )

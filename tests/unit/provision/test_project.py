@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,27 @@ def test_begin_refuses_a_folder_with_keys(tmp_path: Path) -> None:
     reason = refusal(call("provision", "begin", tmp_path / "project.toml", "--out", made.operator))
     assert "operator.key: exists already" in reason
     assert (made.operator / "operator.key").read_bytes() == key
+
+
+@pytest.mark.parametrize("full_at", range(6))
+def test_a_full_disk_leaves_nothing_of_a_project(
+    full_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project.toml").write_text(PROJECT)
+    (tmp_path / "federation.toml").write_text(SCENARIO)
+    synced = list[int]()
+
+    def fail(handle: int) -> None:
+        synced.append(handle)
+        if len(synced) > full_at:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    reason = refusal(call("provision", "begin", tmp_path / "project.toml", "--out", tmp_path / "op"))
+    assert "cannot be written: No space left on device" in reason
+    assert files(tmp_path / "op") == set()
+    monkeypatch.undo()
+    begun(tmp_path)
 
 
 @pytest.mark.parametrize(
