@@ -216,7 +216,8 @@ def begin(place: Place) -> str:
     sites = "".join(f'[[sites]]\nname = "{name}"\n' for name in SITES)
     (place.folder / "op" / "project.toml").write_text(
         f'name = "{place.project}"\nscenario = "federation.toml"\nsite = "hospital:Hospital"\n'
-        f'observer = true\nprefix = "{place.folder}/srv"\n[broker]\nhost = "{place.host}"\nport = {place.port}\n{sites}'
+        f'observer = true\nprefix = "{place.folder}/srv"\n'
+        f'[broker]\nhost = "{place.host}"\nport = {place.port}\n{sites}'
     )
     (place.folder / "op" / "federation.toml").write_text(SCENARIO)
     write_weights(place, 0.0)

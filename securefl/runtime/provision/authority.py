@@ -98,7 +98,7 @@ class Authority:
             raise ConfigError(
                 str(folder), f"cannot be made: {error.strerror}", "choose another --out"
             ) from error
-        with _locked(folder):
+        with _lock_folder(folder):
             _check_new(folder)
             made = [folder / name for name in contents if not (folder / name).exists()]
             made += [folder / name for name in _OWN_FILES]
@@ -121,7 +121,7 @@ class Authority:
             raise ConfigError(
                 str(folder), "is not the folder of an operator", "name one of securefl provision begin"
             )
-        with _locked(folder):
+        with _lock_folder(folder):
             yield Authority(folder)
 
     def sign(self, requests: Sequence[KeyRequest], now: datetime) -> SigningOutcome:
@@ -312,7 +312,7 @@ def _check_new(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
