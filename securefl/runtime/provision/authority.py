@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,12 +18,12 @@ from securefl.base import crypto, entropy, files
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.methods import feasibility
-from securefl.runtime.provision import answer, certificates, history, signed
-from securefl.runtime.provision.project import BROKER, OPERATOR, ProjectFile, plain_file, read_project
+from securefl.runtime.provision import answer, certificates, history, inputs, signed
+from securefl.runtime.provision.inputs import PROJECT
+from securefl.runtime.provision.project import BROKER, OPERATOR, read_project
 from securefl.runtime.provision.request import KeyRequest
-from securefl.scenario import Scenario, load_scenario
+from securefl.scenario import Scenario
 
-PROJECT: Final = "project.toml"
 _OPERATOR_KEY: Final = f"{OPERATOR}.key"
 _AUTHORITY_KEY: Final = "authority.key"
 HISTORY: Final = "history.jsonl"
@@ -81,10 +80,10 @@ class Authority:
         project = read_project(project_file)
         beside = project_file.parent
         copies = {PROJECT: project_file, project.scenario: beside / project.scenario}
-        scenario = _scenario(project, beside)
+        scenario = inputs.project_scenario(project, beside, source=project_file.name)
         if weights := scenario.model.first_file:
-            copies[weights] = _weights_file(beside, weights)
-        contents = {name: _content(path) for name, path in copies.items()}
+            copies[weights] = inputs.weights_file(beside, weights)
+        contents = {name: inputs.read_bytes(path) for name, path in copies.items()}
         _check_new(folder)
         for name, content in contents.items():
             there = files.read_if_there(folder / name) if folder.exists() else None
@@ -233,10 +232,10 @@ class Authority:
     def _finish(self, now: datetime) -> SigningOutcome:
         """Write the history, then the answers that follow from it."""
         # The first weights may be large: they are read once.
-        scenario = _scenario(self.project, self.folder)
+        scenario = inputs.project_scenario(self.project, self.folder)
         weights = b""
         if name := scenario.model.first_file:
-            weights = _content(_weights_file(self.folder, name))
+            weights = inputs.read_bytes(inputs.weights_file(self.folder, name))
         settings = self._settings(scenario, weights)
         self._renew_broker(now)
         if settings.digest() != self.history.settings:
@@ -282,7 +281,7 @@ class Authority:
         """Return the reason why the scenario cannot run with these parties; empty if it can."""
         try:
             parties = len(self.history.roster().parties)
-            feasibility.check(_scenario(self.project, self.folder, parties))
+            feasibility.check(inputs.project_scenario(self.project, self.folder, parties))
         except ConfigError as error:
             return str(error)
         return ""
@@ -294,7 +293,7 @@ class Authority:
             broker_host=project.broker.host,
             broker_port=project.broker.port,
             scenario_name=project.scenario,
-            scenario=_text(self.folder / project.scenario),
+            scenario=inputs.read_text(self.folder / project.scenario),
             site=project.site,
             data=project.data,
             server_data=project.server.data,
@@ -361,53 +360,3 @@ def history_of(path: Path) -> history.History:
 
 def _write_history(path: Path, found: history.History) -> None:
     signed.write_file(path, b"".join(line + b"\n" for line in found.lines))
-
-
-def _scenario(project: ProjectFile, folder: Path, parties: int | None = None) -> Scenario:
-    """Load the scenario, with another number of parties if given, and check it against the project.
-
-    Raises:
-        ConfigError: it is invalid, or the project lacks ``site`` or ``data``.
-    """
-    overrides = () if parties is None else (f"parties={parties}",)
-    scenario = load_scenario(folder / project.scenario, overrides)
-    by_sites = scenario.model.by_sites
-    if by_sites and not project.site:
-        raise ConfigError(
-            f"{folder / PROJECT}: site",
-            f'is missing: model.type = "{scenario.model.name}" is trained by sites',
-            "write module:name",
-        )
-    if not by_sites and not project.data:
-        raise ConfigError(
-            f"{folder / PROJECT}: data",
-            f'is missing: model.type = "{scenario.model.name}" needs samples at each site',
-            "write the name of a file",
-        )
-    if not by_sites and not project.server.data:
-        raise ConfigError(
-            f"{folder / PROJECT}: server.data",
-            "is missing: the server tests with its samples",
-            "write the name of a file",
-        )
-    return scenario
-
-
-def _weights_file(folder: Path, name: str) -> Path:
-    if not plain_file(name):
-        raise ConfigError(
-            "model.file",
-            f"{name!r} is not in the folder of the project file",
-            "put it there, without folders",
-        )
-    return folder / name
-
-
-def _content(path: Path) -> bytes:
-    with files.reading(path, "put it beside the project file"):
-        return path.read_bytes()
-
-
-def _text(path: Path) -> str:
-    with files.reading(path, "put it beside the project file"):
-        return re.sub(r"\r\n?", "\n", path.read_text(encoding="utf-8-sig"))
