@@ -63,7 +63,7 @@ in the module of its name.
 """
 TASKS = {
     "Start here": ("init", "run", "simulate"),
-    "Operate": ("server", "party", "doctor"),
+    "Operate": ("provision", "server", "party"),
     "Examine": ("report", "audit", "verify", "export"),
     "Research": ("plan",),
 }

@@ -227,7 +227,7 @@ def test_every_command_explains_itself() -> None:
         assert result.exit_code == 0
         assert "Usage:" in result.stdout
     overview = call("--help")
-    assert all(command in overview.stdout for command in ("run", "party", "more", "doctor"))
+    assert all(command in overview.stdout for command in ("run", "party", "more", "provision"))
     assert call("--version").stdout.startswith("securefl ")
 
 
