@@ -185,7 +185,10 @@ def _simulate(done: ExhibitResults, batch: Batch, *, quiet: bool) -> None:
 
 
 def tell_record(record: Record, rulings: Rulings, indent: str = "  ") -> None:
-    """Print table, refusals and rulings, each line behind ``indent``."""
+    """Print notes, tables, measure, refusals, losses and rulings.
+
+    ``indent`` precedes each line outside the tables.
+    """
     lines = [record.note] if record.note else []
     lines += [LEAKAGE_REPORTED] if record.leakage_reported else []
     for line in lines:

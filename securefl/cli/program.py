@@ -73,7 +73,7 @@ class CommandGroup(TyperGroup):
     """Group of commands with one-line usage errors."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the remaining arguments."""
+        """Return the remaining arguments; turn a usage error into one line and an exit code."""
         with _usage_in_one_line(ctx):
             return super().parse_args(ctx, args)
 

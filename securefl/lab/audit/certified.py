@@ -34,7 +34,10 @@ SaidT = TypeVar("SaidT", messages.Hello, messages.Reveal, messages.Endorse)
 
 @dataclass(frozen=True, slots=True)
 class SeenRound:
-    """State of one round, as its signed messages determine it."""
+    """Round reconstructed from signed messages: draw, certified round, and findings.
+
+    Its fields state the evidence of all transcripts together, not the view of one process.
+    """
 
     round: int
     announced: tuple[KeptMessage[messages.ChainedAnnounce], ...] = ()

@@ -51,7 +51,7 @@ class KeptMessages:
     forged: tuple[finding.Finding, ...]
 
     def of(self, kind: type[MessageT], by: PartyId | None = None) -> Iterator[KeptMessage[MessageT]]:
-        """Yield the messages of one kind, of all transcripts or one."""
+        """Yield the messages of class ``kind`` that all processes kept, or only the process ``by``."""
         for one in self.messages:
             if isinstance(one.message, kind) and by in {None, one.by}:
                 yield one  # type: ignore[misc]

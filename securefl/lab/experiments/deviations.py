@@ -168,7 +168,7 @@ def _shift(spreads: float) -> Make:
 
 
 def _imitation(setting: PowerSetting, fixed: Entropy, fresh: Entropy) -> I64:
-    """Let one member send noise of the agreed law without a signal."""
+    """Return a sum in which one member sends only noise of the agreed law: n - 1 signals, n noises."""
     return _sum(-1, 0)(setting, fixed, fresh)
 
 

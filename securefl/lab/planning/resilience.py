@@ -32,7 +32,11 @@ def p_clean(demand: PlanRequest, shape: Shape, withstood: int) -> float:
 
 
 def spoiled_clusters(demand: PlanRequest, shape: Shape) -> int:
-    """Return the fewest spoiled clusters that a rule must withstand for the demanded :func:`p_clean`."""
+    """Return the fewest spoiled clusters that a rule must withstand for the demanded :func:`p_clean`.
+
+    In the worst case it is the number of Byzantine parties. Otherwise it is the number of all clusters if
+    no smaller one suffices.
+    """
     if demand.case == "worst":
         return demand.liars
     clusters = len(shape.sizes(demand.parties))

@@ -100,7 +100,11 @@ def check_validation(scenario: Scenario, sizes: tuple[int, ...]) -> None:
 
 
 def check_verification(scenario: Scenario) -> None:
-    """Raise a ConfigError for verified rounds that prove nothing, or reveal too much to a party."""
+    """Raise a ConfigError if parties could not check the rounds that the scenario verifies.
+
+    Verification needs an active server (certificates), sums with proofs (not plain ones), and a rule
+    that does not use the server's data.
+    """
     sums = scenario.secure_sum
     if not sums.verified:
         return

@@ -88,7 +88,7 @@ def measure(
 
 
 class _Numbers:
-    """Numbers of one sum, and their precision."""
+    """Metric values computed from one sum, and the error of each by noise and by rounding."""
 
     def __init__(self, words: MetricWords, read: F64, members: int) -> None:
         self.values = derived.numbers_of(words, read)

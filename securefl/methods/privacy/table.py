@@ -52,7 +52,11 @@ _UNSETTLED = 2**16 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseTable:
-    """Law of one draw, made by :func:`noise_table`."""
+    """Table that turns uniform bits into draws of one noise law; made by :func:`noise_table`.
+
+    127 bits u give the magnitude, the smallest k with u < T_k; one more bit gives the sign. Each threshold
+    T_k = 2^127 P(|draw| <= k) is stored as 63 leading and 64 further bits.
+    """
 
     law: laws.NoiseLaw
     std: float

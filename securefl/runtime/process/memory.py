@@ -11,7 +11,6 @@ from securefl.methods import clustering
 from securefl.protocol.round import (
     NO_CHOICE,
     LastChoice,
-    PartyContext,
     RunPlan,
     reason_to_leave,
     simulated_atoms,
@@ -19,7 +18,7 @@ from securefl.protocol.round import (
 from securefl.runtime import account
 from securefl.runtime.process.journal import FileJournal
 from securefl.runtime.process.privacy import own_releases
-from securefl.runtime.process.settings import ProcessSettings, shared_fields
+from securefl.runtime.process.settings import ProcessSettings
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,28 @@ class Memory:
         return max(self.journal.choice, known)
 
     def context(self, plan: RunPlan) -> dict[str, Any]:
-        """Return the fields of a :class:`PartyContext` that journal and account hold."""
-        known = shared_fields(self.account, PartyContext) if self.account else {"kept": simulated_atoms(plan)}
-        return shared_fields(self.journal, PartyContext) | known | shared_fields(self, PartyContext)
+        """Return the fields of :class:`securefl.protocol.round.PartyContext` that outlast a process."""
+        own = self.account
+        known: dict[str, Any] = {"metric_atoms": simulated_atoms(plan)}
+        if own is not None:
+            known = {
+                "released_sums": own.given,
+                "unresolved": own.unresolved,
+                "rounds_without_release": own.unreleased,
+                "outcomes": own.outcomes,
+                "unknown_outcomes": own.taken,
+                "metric_atoms": own.kept,
+            }
+        return known | {
+            "last_spent_round": self.spent,
+            "releases": self.releases,
+            "own_budget": self.allowed,
+            "atom_seed": self.atom_seed,
+            "choice": self.choice,
+            "root": self.journal.root,
+            "root_round": self.journal.rooted,
+            "leader": self.journal.leader,
+        }
 
 
 @contextmanager

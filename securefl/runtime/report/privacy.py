@@ -39,7 +39,7 @@ def forgoing(scenario: Scenario, seed: int) -> frozenset[PartyId]:
 
 
 def why_none(behaviours: tuple[Behaviour, ...], *, seeded: bool) -> str | None:
-    """Return the reason why noise guarantees nothing; None if it does."""
+    """Return why noise guarantees nothing: seeded secrets or omniscient attackers; None otherwise."""
     if seeded:
         return SEEDED
     return OMNISCIENT if any(map(attacks.is_omniscient, behaviours)) else None

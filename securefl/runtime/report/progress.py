@@ -48,9 +48,9 @@ class PlainProgress:
     def __init__(self, stream: IO[str], *, by: str = "rule", name: str = "", explain: bool = False) -> None:
         """Set up the output to ``stream``.
 
-        ``by`` names the filter that excludes sums (:func:`securefl.runtime.report.text.sieve`). ``name``
-        prefixes lines, if several processes may write to one log. ``explain`` replaces the header by the
-        explanation.
+        ``by`` names the filter that excludes sums (:func:`securefl.runtime.report.text.filter_name`).
+        ``name`` prefixes lines, if several processes may write to one log. ``explain`` replaces the header
+        by the explanation.
         """
         self._stream, self._by, self._name, self._explain = stream, by, name, explain
         self._since = 0.0

@@ -210,7 +210,10 @@ def _metrics(found: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Return numbers, tables of numbers or else text, for JSON."""
+    """Convert a metric value for JSON: a number to a float, an array or sequence to a nested list.
+
+    Booleans and text are kept. Any other value becomes its ``repr``.
+    """
     if isinstance(value, bool):
         return value
     if getattr(value, "ndim", 0) or isinstance(value, (list, tuple)):

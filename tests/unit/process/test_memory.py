@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from securefl.protocol.kernel.effects import (
     SumsGiven,
     UpdateGiven,
 )
+from securefl.protocol.round.party.phases import PartyContext
 from securefl.protocol.round.shared.choices import NO_CHOICE, LastChoice
 from securefl.runtime.account.file import AccountFile, begin_account
 from securefl.runtime.account.head import AccountHead
@@ -161,3 +163,22 @@ class TestOwnBudget:
         made = plan(*PARTY, "privacy.multiplier=2", "privacy.budget=20")
         with pytest.raises(ConfigError, match="without noise that hides a whole party: no epsilon can"):
             own_releases(made, None, 0.0, lambda _unit: math.inf)
+
+
+@pytest.mark.parametrize("own_account", [True, False])
+def test_a_context_has_every_field_that_outlasts_a_process(
+    own_account: bool,
+    made: tuple[World, ProcessSettings],
+) -> None:
+    """A field that is left out begins empty: the party would forget what it has released."""
+    world, settings = made
+    at_start = {"plan", "me", "samples", "entropy", "seams", "identity", "first", "prepared", "software"}
+    at_start |= {"trains_last"}
+    of_account = {"released_sums", "unresolved", "rounds_without_release", "outcomes", "unknown_outcomes"}
+    known = settings if own_account else replace(settings, account=None)
+    with open_memory(known, world.identities[ME], world.plan, OwnData.of(SHARD)) as memory:
+        found = memory.context(world.plan)
+    missing = {one.name for one in fields(PartyContext)} - at_start - found.keys()
+    assert missing == (set() if own_account else of_account)
+    assert (found["last_spent_round"], found["releases"]) == ((2, 2) if own_account else (-1, 0))
+    assert bool(found.get("rounds_without_release")) == own_account

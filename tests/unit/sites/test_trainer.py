@@ -320,21 +320,21 @@ def judged(evaluate: Callable[..., Any], metrics: Any = NOTHING, used: Any = 5) 
 def test_an_evaluation_that_fails_costs_its_metrics_only(result: Any, note: str) -> None:
     found = judged(lambda *_: result)
     np.testing.assert_array_equal(found.update, np.ones(11))
-    np.testing.assert_array_equal(found.said, np.zeros(2))
+    np.testing.assert_array_equal(found.metric_values, np.zeros(2))
     assert note in " ".join(found.notes)
 
 
 def test_an_evaluation_may_have_no_samples() -> None:
     for samples in (0, 0.0, np.int64(0)):
         found = judged(lambda *_, n=samples: (n, {"loss": 0.0}))
-        np.testing.assert_array_equal(found.said, np.zeros(2))
+        np.testing.assert_array_equal(found.metric_values, np.zeros(2))
         assert found.notes == ()
         assert found.received == {"loss": 0.0}
 
 
 def test_metrics_that_are_not_declared_cost_nothing() -> None:
     found = judged(lambda *_: (32.0, {"loss": 4.0, "early_stop": True, "name": "x", "auc": 0.5}))
-    np.testing.assert_array_equal(found.said, [32.0, 16.0])
+    np.testing.assert_array_equal(found.metric_values, [32.0, 16.0])
     assert found.received == {"loss": 4.0, "auc": 0.5}
     assert [note.split(" = ")[0] for note in found.notes] == [
         f"metric dropped: evaluate returned the metric {name}" for name in ("early_stop", "name")
@@ -351,7 +351,7 @@ def test_metrics_of_a_training_cost_nothing(metrics: Any) -> None:
 
 def test_a_tensor_with_a_gradient_is_a_declared_metric() -> None:
     loss = torch.tensor(4.0, requires_grad=True)
-    np.testing.assert_array_equal(judged(lambda *_: (32, {"loss": loss})).said, [32.0, 16.0])
+    np.testing.assert_array_equal(judged(lambda *_: (32, {"loss": loss})).metric_values, [32.0, 16.0])
 
 
 def test_dropped_metrics_are_in_the_sites_log(tmp_path: Path) -> None:

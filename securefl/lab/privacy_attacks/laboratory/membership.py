@@ -32,7 +32,7 @@ class MembershipAttack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowScores:
-    """Confidences of shadow models and their training records."""
+    """Confidences of k shadow models in n records, and flags of the records that each was trained on."""
 
     scores: F64
     """f64 ``(k, n)``."""

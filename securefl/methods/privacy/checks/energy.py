@@ -133,7 +133,8 @@ def floor_power(null: Null, dim: int, alpha: float, missing: float, signal: floa
 def hidden_by(null: Null, dim: int, alpha: float, missing: float, power: float) -> float | None:
     """Return the largest signal, L2 norm in steps, with which the noise floor rejects with this ``power``.
 
-    Exact to a thousandth of the allowance, which bounds it. None if the power is smaller without a signal.
+    Each coordinate lacks a variance of ``missing``, steps^2. The result is exact to a thousandth of the
+    allowance, which bounds it. None if the power is smaller without a signal.
     """
     if floor_power(null, dim, alpha, missing) < power:
         return None

@@ -118,7 +118,10 @@ class Holding(_Cored):
 
 @dataclass(frozen=True, slots=True)
 class Revealed(_Cored):
-    """Phase after revealing the nonce that waits for the others."""
+    """Phase of a member that has revealed its sketch nonce and waits for those of the other members.
+
+    It holds its shares of their updates and its tuples for the checks, both by owner.
+    """
 
     words: Mapping[int, U64] = field(repr=False)
     tuples: Mapping[int, Tuples] = field(repr=False)

@@ -18,7 +18,7 @@ from securefl.methods import robust
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """State of the inner-product rule between rounds."""
+    """Scores of parties and smoothed server gradient that the inner-product rule keeps between rounds."""
 
     scores: Mapping[PartyId, float] = field(default_factory=lambda: MappingProxyType({}))
     """List S of Algorithm 3, by party; 0 if missing."""

@@ -17,7 +17,7 @@ class PartiesJoined(AnyReport):
     missing: tuple[PartyId, ...]
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
+        """Return a line with the number of present parties, the total, and the names of missing parties."""
         absent = f"; missing: {text.list_of(self.missing)}" if self.missing else ""
         return f"{len(self.present)} of {len(self.present) + len(self.missing)} parties present{absent}"
 
