@@ -1,7 +1,7 @@
 """Draw functions and classes for a cold reader: names, signatures and docstrings, without bodies.
 
-``python tools/cold_reader.py SEED [--number N] [--root FOLDER]`` prints them. The reader writes what each does
-and is compared with the code; ``docs/results/cold-reader.md`` has the last comparison.
+``python tools/cold_reader.py SEED [--number N] [--root FOLDER]`` prints them. The reader writes what each
+does, and is compared with the code; ``docs/results/cold-reader.md`` has the last comparison.
 """
 
 from __future__ import annotations
