@@ -60,12 +60,10 @@ class PlainProgress:
         """By vantage and cause: one line for all senders."""
 
     def start(self, header: RunHeader) -> None:
-        """See :class:`Progress`."""
         for line in header.explanation if self._explain else header.lines:
             self._say(line)
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """See :class:`Progress`."""
         if isinstance(report, RoundStarted):
             self._since, self._draft = now, RoundDraft(started=now)
         self._draft.take(now, report)
@@ -91,11 +89,9 @@ class PlainProgress:
             self._tell("further refusals are counted in metrics.jsonl only")
 
     def note(self, text: str) -> None:
-        """See :class:`Progress`."""
         self._tell(text)
 
     def finish(self) -> None:
-        """See :class:`Progress`."""
         self._tell_late()
         _write(self._stream, "")
 
@@ -128,7 +124,6 @@ class JsonProgress:
         self._stream = stream
 
     def start(self, header: RunHeader) -> None:
-        """See :class:`Progress`."""
         shown: dict[str, transcript.JsonValue] = {
             "header": list(header.lines),
             "explanation": list(header.explanation),
@@ -136,16 +131,13 @@ class JsonProgress:
         self._emit("start", shown | {"rounds": header.rounds, "done": header.done})
 
     def on_report(self, now: float, report: AnyReport) -> None:
-        """See :class:`Progress`."""
         kind, fields = brief_entry_of(report)
         self._emit(kind, {"time": round(now, 6), **fields})
 
     def on_reject(self, vantage: str, culprit: str, reason: str) -> None:
-        """See :class:`Progress`."""
         self._emit("reject", {"by": vantage, "culprit": culprit, "reason": reason})
 
     def note(self, text: str) -> None:
-        """See :class:`Progress`."""
         self._emit("note", {"text": text})
 
     def summary(self, summary: Summary) -> None:
@@ -153,7 +145,6 @@ class JsonProgress:
         self._emit("summary", summary.to_json())
 
     def finish(self) -> None:
-        """See :class:`Progress`."""
         _write(self._stream, "")
 
     def _emit(self, event: str, fields: dict[str, transcript.JsonValue]) -> None:

@@ -44,12 +44,10 @@ class CryptenSums(port.SecureSum):
 
     @property
     def member(self) -> port.MemberEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Member(self.engine)
 
     @property
     def server(self) -> port.ServerEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return SharesServer()
 
     def vectors(self, step: Literal["shares", "training"], members: int) -> int:
@@ -57,11 +55,9 @@ class CryptenSums(port.SecureSum):
         return 1 + 2 * (members - 1) if step == "training" else 0
 
     def check_machine(self) -> None:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.device)
 
     def prepare(self) -> port.SecureSum:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.crypten.peers import CryptenEngine  # noqa: PLC0415 - imports torch and CrypTen
 
@@ -118,7 +114,6 @@ class SharesServer(port.ServerEnd):
     collected: ClassVar[type[CollectingInputs]] = BlindedShares
 
     def close(self, phase: ServerPhase, _max_attempts: int) -> port.Closed:
-        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         after, key_list = close_keys(port.own(phase, CollectingKeys))
         if isinstance(after, Lost) or key_list is None:
             return port.Closed(after)
@@ -128,7 +123,6 @@ class SharesServer(port.ServerEnd):
     def check_release(
         self, phase: CollectingInputs, _survivors: frozenset[PartyId], holder: PartyId, release: port.Opening
     ) -> None:
-        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         if not isinstance(release, messages.InstanceSeed):
             raise PeerError(holder, f"releases shares of another kind of sum in {phase.setup.describe()}")
         check_seed(phase, holder, release)
@@ -139,11 +133,9 @@ class SharesServer(port.ServerEnd):
         _survivors: frozenset[PartyId],
         releases: Mapping[PartyId, port.Opening],
     ) -> evidence.OpenedSecrets:
-        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         return recover_seeds(
             phase, {p: one for p, one in releases.items() if isinstance(one, messages.InstanceSeed)}
         )
 
     def unmask(self, total: Ring, fixed: evidence.FixedSum, secrets: evidence.OpenedSecrets) -> None:
-        """See :class:`securefl.protocol.secure_sum.port.ServerEnd`."""
         unmask(total, fixed, secrets)

@@ -49,12 +49,10 @@ class Masking(port.SecureSum):
 
     @property
     def member(self) -> port.MemberEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Member()
 
     @property
     def server(self) -> port.ServerEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Server()
 
 

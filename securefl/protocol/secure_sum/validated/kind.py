@@ -77,12 +77,10 @@ class ValidatedSums(port.SecureSum):
 
     @property
     def member(self) -> port.MemberEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Member(self.tests, self.checks)
 
     @property
     def server(self) -> port.ServerEnd:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return _Server(self.tests)
 
     def vectors(self, _step: Literal["shares", "training"], members: int) -> int:
@@ -100,11 +98,9 @@ class ValidatedSums(port.SecureSum):
         return validated_lists(setup.lists_digest(key_list, sharers), frozenset(alive))
 
     def check_machine(self) -> None:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         check_machine(self.tests.scenario.training.device)
 
     def prepare(self) -> port.SecureSum:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         self.check_machine()
         from securefl.protocol.secure_sum.validated.check import CryptenChecks  # noqa: PLC0415 - imports CrypTen
 
@@ -118,7 +114,6 @@ class ValidatedSums(port.SecureSum):
         run: RunId,
         entropy: Entropy,
     ) -> tuple[messages.Dealt, ...]:
-        """See :class:`securefl.protocol.secure_sum.port.SecureSum`."""
         return answer(request, place, roster, run, self.tests.validation.projections, entropy)
 
 

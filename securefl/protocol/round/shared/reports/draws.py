@@ -18,7 +18,6 @@ class RoundStarted(AnyReport):
     model_digest: bytes
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         began = picture.now if picture.began is None else picture.began
         fresh = replace(picture, step="", opened=0, planned=0)
         return replace(fresh, round=self.round, since=picture.now, began=began)
@@ -32,11 +31,9 @@ class StepReached(AnyReport):
     step: str
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.enter_step(self.step)
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return replace(picture, step=self.step)
 
 
@@ -57,16 +54,13 @@ class DrawVoided(AnyReport):
     withheld: tuple[PartyId, ...]
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         who = text.list_of(self.withheld)
         return f"round {self.round}: clusters are drawn again, since {who} did not answer in time"
 
     def row_numbers(self) -> Mapping[str, int]:
-        """See :class:`AnyReport`."""
         return {"redraws": 1}
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.withheld.update(self.withheld)
 
 
@@ -78,7 +72,6 @@ class RoundSkipped(AnyReport):
     reason: str
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.skipped = self.reason
 
 
@@ -103,13 +96,11 @@ class ClustersDrawn(AnyReport):
     """See ``Draw.cap``."""
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.resting = frozenset(self.resting)
         notes.members = {(r, j): m for r, row in enumerate(self.clusters) for j, m in enumerate(row)}
         notes.declared, notes.cap = dict(self.counts), self.cap
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         first = self.clusters[0] if self.clusters else ()
         return replace(
             picture,
@@ -138,9 +129,7 @@ class SurvivorsFrozen(AnyReport):
         """Return None: a party has other reports on its own part."""
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.frozen = frozenset(self.survivors)
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return mark_parties(mark_parties(picture, self.survivors, "counted"), self.dropped, "dropped")

@@ -35,7 +35,6 @@ class ConsultingFailed(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         why = text.printable(self.reason)
         return f"round {self.round}: model not changed, the rule could not use the server's own data: {why}"
 
@@ -50,12 +49,10 @@ class ModelStepped(AnyReport):
     update_norm: float | None
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.norm = self.update_norm
         notes.enter_step("evaluate")
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         picture = replace(picture, step="evaluate")
         for key in self.rejected:
             picture = mark_parties(picture, picture.members(key), "rejected")
@@ -70,7 +67,6 @@ class StepRestored(AnyReport):
     update_norm: float | None
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.norm = self.update_norm
 
 
@@ -95,7 +91,6 @@ class ClipMoved(AnyReport):
     following: float
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         share = "?" if self.share is None else f"{self.share:.2f}"
         return (
             f"round {self.round}: clip {self.clip:.4g}, share of updates below it {share},"
@@ -155,7 +150,6 @@ class RoundDone(AnyReport):
         )
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         tested = () if self.accuracy is None else (self.accuracy,)
         picture = replace(picture, done=picture.done + 1, ended=picture.now, step=DONE)
         return replace(picture, accuracies=(*picture.accuracies, *tested), backdoor=self.backdoor_success)
@@ -170,7 +164,6 @@ class MetricUnused(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"round {self.round}: {self.metric} is too noisy to stop or choose a model by: {self.reason}"
 
 
@@ -190,7 +183,6 @@ class ModelKept(AnyReport):
     params: F32
 
     def own_line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"best model so far: that of round {self.round}, written to the run's directory"
 
 

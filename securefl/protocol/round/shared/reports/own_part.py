@@ -17,7 +17,6 @@ class UpdateEncoded(AnyReport):
     saturated: int
 
     def line(self) -> str | None:
-        """See :class:`AnyReport`."""
         beyond = text.count_of(self.saturated, "coordinate")
         return f"round {self.round}: {beyond} cut at encoding.range: raise it" if self.saturated else None
 
@@ -31,7 +30,6 @@ class NothingLearned(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"round {self.round}: training failed, so zeros were sent: {text.printable(self.reason)}"
 
 
@@ -43,7 +41,6 @@ class LoopStoodStill(AnyReport):
     seconds: float
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return (
             f"round {self.round}: no message was handled for {text.seconds(self.seconds)} while the site"
             " trained: it holds the interpreter lock; --site-python gives it its own process"
@@ -62,7 +59,6 @@ class SharesReleased(AnyReport):
     keys_of: tuple[tuple[PartyId, ...], ...] = ()
 
     def own_line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"round {self.round}: the update of this party is in the sum"
 
 
@@ -74,9 +70,7 @@ class SatOut(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"round {self.round}: this party does not take part: {text.printable(self.reason)}"
 
     def own_line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"sits out round {self.round}: {self.reason}"

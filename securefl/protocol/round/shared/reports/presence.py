@@ -22,7 +22,6 @@ class PartiesJoined(AnyReport):
         return f"{len(self.present)} of {len(self.present) + len(self.missing)} parties present{absent}"
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return replace(picture, present=self.present, missing=self.missing)
 
 
@@ -61,7 +60,6 @@ class ConnectionLost(AnyReport):
     """Server and party: the broker is lost."""
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return "the broker cannot be reached; deadlines are suspended, and securefl reconnects"
 
 
@@ -74,7 +72,6 @@ class ConnectionBack(AnyReport):
     """True if the broker kept messages."""
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         meanwhile = "with" if self.kept else "perhaps without"
         return f"the broker is back, {meanwhile} what came meanwhile (connection {self.connection})"
 
@@ -89,7 +86,6 @@ class QuorumAwaited(AnyReport):
     """In a row without enough parties."""
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         waited = text.seconds(self.seconds)
         return f"round {self.round}: waiting for more parties, {waited} so far: {text.printable(self.reason)}"
 
@@ -102,7 +98,6 @@ class EpochLed(AnyReport):
     round: int
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"the run resumes from the checkpoint of round {self.round} (server start {self.epoch})"
 
 
@@ -113,7 +108,6 @@ class EpochFollowed(AnyReport):
     epoch: int
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"the server was restarted (start {self.epoch}); this party continues with it"
 
 
@@ -124,7 +118,6 @@ class RunPaused(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         why = text.printable(self.reason)
         return f"the run pauses: {why}; it resumes when the server is started again"
 

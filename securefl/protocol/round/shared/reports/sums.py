@@ -27,15 +27,12 @@ class InstanceRetried(AnyReport):
     excluded: tuple[PartyId, ...]
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"{_sum_of(self)} is repeated without {text.list_of(self.excluded)}"
 
     def row_numbers(self) -> Mapping[str, int]:
-        """See :class:`AnyReport`."""
         return {"retries": 1}
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.excluded.update(self.excluded)
 
 
@@ -49,15 +46,12 @@ class InstanceLost(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return f"{_sum_of(self)} has no sum in this round: {text.printable(self.reason)}"
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.lost[self.reclustering, self.cluster] = self.reason
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return mark_parties(picture, picture.members((self.reclustering, self.cluster)), "lost")
 
 
@@ -75,19 +69,16 @@ class UpdatesValidated(AnyReport):
     """Numbers about each update that the dealer and one evaluator know together."""
 
     def line(self) -> str | None:
-        """See :class:`AnyReport`."""
         refused = (
             f"{_sum_of(self)} rejected the update of {text.list_of(self.rejected)}: its norm is too large"
         )
         return refused if self.rejected else None
 
     def row_numbers(self) -> Mapping[str, int]:
-        """See :class:`AnyReport`."""
         measured = len(self.accepted) + len(self.rejected)
         return {"projections": self.projections * measured, "measured": measured}
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.oversized.update(self.rejected)
 
 
@@ -113,13 +104,11 @@ class SumsWithheld(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         which = "reclustering" if len(self.reclusterings) == 1 else "reclusterings"
         numbers = " and ".join(map(str, self.reclusterings))
         return f"round {self.round}: {which} {numbers} {CLOSED}: {text.printable(self.reason)}"
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.closed = dict.fromkeys(self.reclusterings, f"{CLOSED}: {self.reason}")
 
 
@@ -145,11 +134,9 @@ class SlotsCounted(AnyReport):
         return {(clustering.COUNTS + 1 + slot, self.cluster): self.counts[slot] for slot in self.slots}
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         notes.inside.update(self.totals)
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return replace(picture, inside=(picture.inside or 0) + exact_sum(self.totals.values()))
 
 
@@ -161,12 +148,10 @@ class SumOpened(AnyReport):
     opened: ClusterSum
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         one = self.opened
         notes.sums.append(SumSeen(*one.key, one.members, one.survivors, notes.inside.get(one.key)))
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         return replace(picture, opened=picture.opened + 1, total_opened=picture.total_opened + 1)
 
 
@@ -185,17 +170,14 @@ class SumChecked(AnyReport):
     """By kind of check; empty for the published pair."""
 
     def line(self) -> str | None:
-        """See :class:`AnyReport`."""
         failed = f"{_sum_of(self)} left out of the model by the noise checks: {text.printable(self.reason)}"
         return None if self.ok else failed
 
     def note(self, notes: RoundNotes) -> None:
-        """See :class:`AnyReport`."""
         if not self.ok:
             notes.failed[self.reclustering, self.cluster] = self.reason
 
     def show(self, picture: AnyPicture) -> AnyPicture:
-        """See :class:`AnyReport`."""
         left_out = () if self.ok else picture.members((self.reclustering, self.cluster))
         return mark_parties(picture, left_out, "rejected")
 

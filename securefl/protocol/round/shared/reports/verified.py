@@ -43,7 +43,6 @@ class ClaimRefused(AnyReport):
     reason: str
 
     def line(self) -> str:
-        """See :class:`AnyReport`."""
         return (
             f"round {self.round}: the model is not changed, verification failed: "
             f"{text.printable(self.reason)}"
