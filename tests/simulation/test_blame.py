@@ -33,12 +33,12 @@ from securefl.protocol.round.shared.chain import first_link, link_of
 from securefl.protocol.round.shared.charges import (
     Announced,
     Charge,
+    Equivocation,
     FalseClaim,
     RoundPreimage,
     ShownOpening,
     ShownStep,
     SignedClaim,
-    TwoWords,
     encode_evidence,
     parse_evidence,
 )
@@ -201,7 +201,7 @@ def honest_charges() -> tuple[RunPlan, tuple[Charge, ...], tuple[bytes, ...]]:
     _, others = honest_run(made, "another")
     charges: list[Charge] = [one for kept in (*seen, *others) for one in parts(suspicion(kept))]
     words = [f for f in world.frames if peek(f, "x").header.kind in {"Attest", "Endorse", "VectorReceipt"}]
-    charges += [TwoWords(first=one, second=words[0]) for one in words]
+    charges += [Equivocation(first=one, second=words[0]) for one in words]
     return anybody(world.plan), tuple(charges), tuple(world.frames)
 
 
@@ -263,7 +263,7 @@ def test_no_two_signatures_of_a_run_convict_anybody() -> None:
     for said in kinds.values():
         for first, second in combinations(said, 2):
             with pytest.raises(NoFaultError):
-                judge(TwoWords(first=first, second=second), plan)
+                judge(Equivocation(first=first, second=second), plan)
 
 
 NESTED = (SignedClaim, RoundPreimage, Announced, ShownOpening, ShownStep)
@@ -536,7 +536,7 @@ def test_who_signs_twice_is_convicted_by_it(kind: type[Any], changes: dict[str, 
         culprit, fault = judge(parse_evidence(encode_evidence(one.charge)), anybody(world.plan))
         assert culprit == one.culprit
         assert fault.startswith(what)
-        assert isinstance(one.charge, TwoWords)
+        assert isinstance(one.charge, Equivocation)
         with pytest.raises(NoFaultError):
             judge(structs.replace(one.charge, second=one.charge.first), anybody(world.plan))
 
@@ -583,4 +583,4 @@ def test_words_of_two_parties_or_rounds_convict_nobody() -> None:
     assert len({peek(f, "x").header.sender for f in same}) > 1
     for other in same[1:]:
         with pytest.raises(NoFaultError, match="not of one party"):
-            judge(TwoWords(first=same[0], second=other), plan)
+            judge(Equivocation(first=same[0], second=other), plan)

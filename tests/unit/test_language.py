@@ -19,7 +19,7 @@ FOUND = {
 }
 RETIRED = {
     *("BestSoFar", "Conviction", "ConvictsNobodyError", "Greeted", "Informed", "KeptChoice", "Occasion"),
-    *("Outside", "Past", "Standing", "Unmasked"),
+    *("Outside", "Past", "Standing", "TwoWords", "Unmasked"),
     *("told", "said", "everybody", "nobody", "helped", "brought", "fruitless", "fruitless_rounds"),
     *("lone_rounds", "lone_seconds", "barred", "groupless", "convicted", "fate", "sieve", "vigil"),
 }

@@ -17,10 +17,10 @@ from securefl.protocol.round.shared.blame import FaultFound, NoFaultError
 from securefl.protocol.round.shared.charges import (
     Announced,
     Charge,
+    Equivocation,
     FalseClaim,
     ShownStep,
     SignedClaim,
-    TwoWords,
     encode_evidence,
 )
 from securefl.runtime.report import witness as witness_module
@@ -31,14 +31,14 @@ from tests.simulation.world import scenario
 from tests.unit.process.processes import settings
 from tests.unit.round.samples import plan_of
 
-WORDS = TwoWords(first=bytes(80), second=b"\x01" * 80)
+WORDS = Equivocation(first=bytes(80), second=b"\x01" * 80)
 CLAIM = RoundClaim(
     round=0, previous=bytes(32), statement=bytes(32), sums=(), state=bytes(32), model=bytes(32)
 )
 
 
 def words(n: int = 0) -> bytes:
-    return encode_evidence(TwoWords(first=bytes([n]) * 80, second=b"\x01" * 80))
+    return encode_evidence(Equivocation(first=bytes([n]) * 80, second=b"\x01" * 80))
 
 
 def claim(contents: Announced | ShownStep) -> bytes:

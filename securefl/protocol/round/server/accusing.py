@@ -18,7 +18,7 @@ def equivocation_evidence(
         for frame in _earlier_frames(phase, event):
             known = wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
             if charges.contradiction(known.place, known.message, event.place, event.message):
-                return charges.encode_evidence(charges.TwoWords(first=frame, second=event.signed))
+                return charges.encode_evidence(charges.Equivocation(first=frame, second=event.signed))
     return b""
 
 

@@ -43,7 +43,7 @@ def judge(charge: charges.Charge, plan: RunPlan, first: chain.ChainLink | None =
         match charge:
             case charges.FalseClaim():
                 return _judge_claim(charge, plan, first)
-            case charges.TwoWords():
+            case charges.Equivocation():
                 return _judge_equivocation(charge, plan)
             case _:
                 return _judge_shares(charge, plan)
@@ -282,7 +282,7 @@ def _step(
     return lambda: repeating.repeat_step(plan, certified, claim, state, params, shown.step)
 
 
-def _judge_equivocation(charge: charges.TwoWords, plan: RunPlan) -> FaultFound:
+def _judge_equivocation(charge: charges.Equivocation, plan: RunPlan) -> FaultFound:
     one, other = (
         wire.open_relayed(frame, plan.roster, plan.run, SERVER, SERVER)
         for frame in (charge.first, charge.second)

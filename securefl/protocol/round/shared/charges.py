@@ -86,14 +86,14 @@ class FalseClaim(ChargePart, frozen=True, kw_only=True):
     contents: Contents
 
 
-class TwoWords(ChargePart, frozen=True, kw_only=True):
-    """Two conflicting frames signed by one party (equivocation)."""
+class Equivocation(ChargePart, frozen=True, kw_only=True, tag="TwoWords"):
+    """Two conflicting frames signed by one party. Its tag in files is a former name."""
 
     first: bytes
     second: bytes
 
 
-Charge: TypeAlias = FalseClaim | TwoWords | secure_sum.DealtSecrets
+Charge: TypeAlias = FalseClaim | Equivocation | secure_sum.DealtSecrets
 
 
 _encoder = msgspec.msgpack.Encoder()
