@@ -182,7 +182,7 @@ def test_nothing_wakes_an_offline_server_and_what_is_complete_goes_on() -> None:
         if (
             node.name == SERVER
             and getattr(after, "standing", None)
-            and after.standing.session.clock.since is not None
+            and after.standing.session.clock.offline_since is not None
         ):
             woken.extend(effect for effect in effects if isinstance(effect, WakeAt))
 
