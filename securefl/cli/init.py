@@ -57,6 +57,10 @@ def init(
             _choose(epsilon, "Differential privacy of each site (epsilon, or none)", "none", str)
         ),
     )
+    if site_python is not None and not site_python.is_file():
+        raise ConfigError(
+            "--site-python", f"{site_python} is not a file", "name the bin/python of an environment"
+        )
     for file in project.write_project(folder, chosen):
         console.say(f"written: {file}")
     if chosen.first and (not chosen.library or site_python is not None):

@@ -83,6 +83,8 @@ def test_every_number_of_sites_is_feasible(sites: int, active: bool, tmp_path: P
         (("--epsilon", "0"), "--epsilon: is 0"),
         (("--epsilon", "nan"), "--epsilon: is nan"),
         (("--epsilon", "inf"), "--epsilon: is inf"),
+        (("--site-python", "/nowhere/python"), "--site-python: /nowhere/python is not a file"),
+        (("--kind", "tables", "--site-python", "/nowhere"), "--site-python: /nowhere is not a file"),
     ],
 )
 def test_bad_choices_are_refused_and_nothing_is_written(
