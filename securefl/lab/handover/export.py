@@ -62,7 +62,7 @@ def _describe(data: bytes, name: str) -> dict[str, Any]:
 
     try:
         arrays = {key: array for key, array in load(data).items() if not is_control(key)}
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # KeyError: a type that numpy lacks
         raise ConfigError(name, "is damaged", "restore it from a backup") from error
     return {
         "sha256": hashlib.sha256(data).hexdigest(),

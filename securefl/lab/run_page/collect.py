@@ -7,9 +7,84 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from securefl.base.errors import ConfigError
 from securefl.runtime import report
 from securefl.scenario import Scenario, to_toml
+
+
+class ExposedUpdate(Struct, frozen=True):
+    """Update that the server could compute."""
+
+    round: int
+    party: str
+
+
+class ViewFields(Struct, frozen=True):
+    """Fields of ``server_view`` that page and card read."""
+
+    opened_sums: int
+    smallest_sum: int | None
+    single_updates: list[ExposedUpdate]
+    insecure_seeded_entropy: bool
+
+
+class KeptModel(Struct, frozen=True):
+    """Fields of ``outcome.model``."""
+
+    which: str = "last"
+
+
+class OutcomeFields(Struct, frozen=True):
+    """Fields of ``outcome``."""
+
+    model_destroyed: bool
+    evaluation: dict[str, float | None] = {}
+    model: KeptModel = KeptModel()
+
+
+class ExpectedFields(Struct, frozen=True):
+    """Fields of one of ``expectations``."""
+
+    metric: str
+    at_least: float | None
+    at_most: float | None
+    measured: float | None
+    ok: bool
+
+
+class PrivacyFields(Struct, frozen=True):
+    """Fields of ``privacy``."""
+
+    guarantee: str = ""
+    without_guarantee: list[str] = []
+
+
+class VerifiedFields(Struct, frozen=True):
+    """Fields of ``verification``."""
+
+    confirmed: list[Any] = []
+    void: list[Any] = []
+
+
+class SummaryFields(Struct, frozen=True):
+    """Fields of ``summary.json`` that page and card read, with their types."""
+
+    securefl: str
+    run: str
+    seed: int
+    simulated: bool
+    exit_code: int
+    exit_meaning: str
+    reason: str
+    seconds: float
+    outcome: OutcomeFields
+    expectations: list[ExpectedFields]
+    server_view: ViewFields
+    privacy: PrivacyFields = PrivacyFields()
+    verification: VerifiedFields = VerifiedFields()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +112,7 @@ def read_run(path: Path) -> RunFiles:
         ConfigError: not the folder of a run, or a damaged file in it.
     """
     directory = report.RunDirectory.open(path)
-    summary = directory.read_summary() if directory.summary_file.exists() else None
+    summary = _read_summary(directory) if directory.summary_file.exists() else None
     records = directory.read_records() if directory.metrics_file.exists() else ()
     audit = path / "audit" / "audit.json"
     return RunFiles(
@@ -47,6 +122,20 @@ def read_run(path: Path) -> RunFiles:
         summary=summary,
         audit=_read_audit(audit) if audit.exists() else None,
     )
+
+
+def _read_summary(directory: report.RunDirectory) -> dict[str, Any]:
+    found = directory.read_summary()
+    try:
+        msgspec.convert(found, SummaryFields)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        raise ConfigError(
+            str(directory.summary_file),
+            f"is damaged, or of another version of securefl: {text[:1].lower()}{text[1:200]}",
+            "restore the file, or use the version that wrote it",
+        ) from None
+    return found
 
 
 def _read_audit(file: Path) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from securefl.base.errors import ConfigError
-from securefl.base.text import digits
+from securefl.base.text import count, digits
 from securefl.base.version import __version__
 from securefl.lab.experiments import write_result
 from securefl.lab.run_page.blocks import Page, Tile, Tiles, Tone
 from securefl.lab.run_page.collect import RunFiles, read_run
 from securefl.lab.run_page.sections import sections_of
+from securefl.methods import feasibility
 from securefl.runtime.report import percent, printable, seconds
+from securefl.scenario import Scenario
 
 RELOAD_SECONDS: Final = 5
 
@@ -95,9 +97,11 @@ def _head_tiles(run: RunFiles) -> Tiles:
     last = records[-1] if records else None
     if last is not None and last.accuracy is not None:
         tiles.append(Tile("accuracy", percent(last.accuracy), "of the last model, on the test set"))
+    kept = outcome.get("model", {}).get("which") == "best"
+    evaluated = "model that was kept" if kept else "last evaluated model"
     for name, value in outcome.get("evaluation", {}).items():
-        tiles.append(Tile(name, digits(value), "at the sites, of the model that was kept"))
-    tiles.append(Tile("parties", str(run.scenario.parties), f"clusters of {run.scenario.clustering.size}"))
+        tiles.append(Tile(name, digits(value), f"at the sites, of the {evaluated}"))
+    tiles.append(Tile("parties", str(run.scenario.parties), _layout(run.scenario)))
     if last is not None and last.epsilon:
         known = [spent for spent in last.epsilon.values() if spent is not None]
         tiles.append(
@@ -112,6 +116,13 @@ def _head_tiles(run: RunFiles) -> Tiles:
             measured = digits(one["measured"])
             tiles.append(Tile(f"expectation missed: {one['metric']}", measured, _limits_text(one), "bad"))
     return Tiles(tuple(tiles))
+
+
+def _layout(scenario: Scenario) -> str:
+    """Return the planned clusters of a round, which may be larger than ``clustering.size``."""
+    sizes = feasibility.check(scenario).cluster_sizes
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return f"{count(len(sizes), 'cluster')} of {span}"
 
 
 def _limits_text(one: dict[str, Any]) -> str:

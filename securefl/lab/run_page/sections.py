@@ -341,7 +341,15 @@ def rejections(run: RunFiles) -> PageSection:
 
 def setup(run: RunFiles) -> PageSection:
     """Return the header of the run, and its scenario."""
-    lines = [Paragraph(printable(line, 400)) for line in report.run_header(run.scenario).lines]
+    found, summary = report.run_header(run.scenario), run.summary or {}
+    if "seed" in summary:
+        seeded = summary["server_view"]["insecure_seeded_entropy"]
+        start = report.on_start(summary["seed"], seeded=seeded, simulated=summary["simulated"])
+        found = found._replace(sentences=(*start, *found.sentences))
+    else:
+        # A file without the seed leaves nothing to say about it.
+        found = found._replace(sentences=tuple(one for one in found.sentences if one.line != "seed"))
+    lines = [Paragraph(printable(line, 400)) for line in found.lines]
     return PageSection("scenario", "Scenario", (*lines, CodeBlock("scenario.toml", run.toml)))
 
 

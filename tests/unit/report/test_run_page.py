@@ -299,3 +299,31 @@ def test_a_column_of_numbers_is_aligned_as_numbers() -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"scenario\.toml is missing"):
         read_run(tmp_path)
+
+
+def test_the_clusters_are_those_of_the_plan_and_the_seed_is_the_runs(run: Path) -> None:
+    text = run_page(read_run(run))
+    summary = json.loads((run / "summary.json").read_text())
+    assert f"seed: {summary['seed']} determines" in text or f"--seed {summary['seed']}" in text
+    whole = RunFiles(path=Path("r"), scenario=SCENARIO, records=(), summary=None, audit=None)
+    assert "2 clusters of 3" in run_page(whole)
+    five = parse_scenario('name = "x"\nparties = 5\n')
+    assert "1 cluster of 5" in run_page(
+        RunFiles(path=Path("r"), scenario=five, records=(), summary=None, audit=None)
+    )
+
+
+@pytest.mark.parametrize("field", ["reason", "exit_code", "seed", "outcome", "server_view", "expectations"])
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
+def test_a_damaged_summary_is_refused(run: Path, tmp_path: Path, field: str, value: object) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("report.html"))
+    summary = json.loads((folder / "summary.json").read_text())
+    summary[field] = value
+    if value is None:
+        del summary[field]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    for command in ("report", "export"):
+        assert "is damaged, or of another version" in refusal(call(command, folder))
+    assert not (folder / "report.html").exists()
+    assert not (folder / "export").exists()
