@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -28,6 +28,8 @@ AUTHORITY_DAYS: Final = 3_650
 """Validity of the authority; no certificate outlives it."""
 _SLACK: Final = timedelta(minutes=5)
 """Clocks of the machines may differ by this."""
+_UNREADABLE: Final = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion)
+"""Errors of ``cryptography`` for text from elsewhere."""
 
 
 class Revoked(NamedTuple):
@@ -110,7 +112,7 @@ def read_csr(text: str, name: str, source: str) -> TlsPublicKey:
     try:
         csr = x509.load_pem_x509_csr(text.encode())
         key, names, signed = csr.public_key(), _common_names(csr.subject), csr.is_signature_valid
-    except (ValueError, TypeError, InvalidSignature) as error:
+    except _UNREADABLE as error:
         raise ConfigError(source, "field csr is not a certificate request", remedy) from error
     if names != [name]:
         raise ConfigError(source, f"field csr names {names}, and the request is of {name}", remedy)
@@ -233,7 +235,7 @@ def check_crl(text: str, authority: str, serials: Iterable[int], source: str) ->
     try:
         crl = x509.load_pem_x509_crl(text.encode())
         valid = isinstance(issuer, ec.EllipticCurvePublicKey) and crl.is_signature_valid(issuer)
-    except (ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         raise ConfigError(source, "field crl is not a list of revoked certificates", remedy) from error
     if not valid:
         raise ConfigError(source, "field crl is not signed by the authority", remedy)
@@ -258,7 +260,7 @@ class TlsCertificate:
         try:
             self._x509 = x509.load_pem_x509_certificate(text.encode())
             key = self._x509.public_key()
-        except (ValueError, TypeError, UnicodeEncodeError) as error:
+        except _UNREADABLE as error:
             raise ConfigError(source, "is not a certificate", _NEW_ANSWER) from error
         if not isinstance(key, ec.EllipticCurvePublicKey):
             raise ConfigError(source, "has no P-256 key", _NEW_ANSWER)
@@ -295,7 +297,7 @@ class TlsCertificate:
         """
         try:
             self._x509.verify_directly_issued_by(authority._x509)
-        except (ValueError, TypeError, InvalidSignature) as error:
+        except _UNREADABLE as error:
             raise ConfigError(
                 self._source, "is not signed by the project's authority", _NEW_ANSWER
             ) from error

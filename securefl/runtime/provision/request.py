@@ -65,8 +65,11 @@ class KeyRequest:
 
 def key_folders(folder: Path) -> list[Path]:
     """Return the folders of the sets of keys in a machine's folder, the oldest first."""
-    found = [(int(match[1]), one) for one in _list_folder(folder) if (match := _FOLDER.fullmatch(one.name))]
-    return [one for _, one in sorted(found)]
+    return sorted((one for one in _list_folder(folder) if _FOLDER.fullmatch(one.name)), key=_number)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.removeprefix("keys-"))
 
 
 def make_request(folder: Path, name: str, *, rotate: bool) -> KeyRequest:
@@ -91,7 +94,8 @@ def make_request(folder: Path, name: str, *, rotate: bool) -> KeyRequest:
         raise ConfigError("--rotate", f"{folder} has no keys that could be replaced", "leave it out")
     if rotate and not (former[-1] / f"{name}.tls.key").exists():
         raise ConfigError("--name", f"{former[-1]} has no keys of {name}", "name its owner")
-    number = len(former) + 1
+    # Not their count: a folder may have been deleted.
+    number = max((_number(one) for one in former), default=0) + 1
     final, partial = folder / f"keys-{number}", folder / f".keys-{number}.{os.getpid()}.part"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import shutil
 import stat
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.base.errors import ConfigError
-from securefl.runtime.provision.certificates import make_csr, new_key
+from securefl.runtime.provision.certificates import make_csr, new_key, read_csr
 from securefl.runtime.provision.request import read_request
 from securefl.runtime.provision.signed import message_of
 from tests.looped import looped
@@ -73,6 +76,17 @@ def test_rotation_keeps_the_former_keys(tmp_path: Path) -> None:
     assert contents(tmp_path / "keys-1") == before
     assert not set(first.keys) & set(second.keys)
     assert (first.body.rotate, second.body.rotate) == (False, True)
+
+
+def test_a_rotation_after_keys_were_deleted_takes_a_new_number(tmp_path: Path) -> None:
+    done("request", "--name", "p00", "--out", tmp_path)
+    for _ in range(2):
+        done("request", "--name", "p00", "--rotate", "--out", tmp_path)
+    shutil.rmtree(tmp_path / "keys-2")
+    kept = contents(tmp_path / "keys-3")
+    done("request", "--name", "p00", "--rotate", "--out", tmp_path)
+    assert contents(tmp_path / "keys-3") == kept
+    assert (tmp_path / "keys-4" / "p00.key").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -168,6 +182,15 @@ def test_the_csr_is_of_the_machine_and_its_key(
     path.write_text(json.dumps(outer))
     with pytest.raises(ConfigError, match=reason):
         read_request(path)
+
+
+@looped("old, new", [("06082a8648ce3d030107", "06082a8648ce3d03017f"), ("020100", "020140")])
+def test_a_csr_of_an_unknown_kind_is_refused(old: str, new: str) -> None:
+    text = "".join(make_csr(new_key(), "p00").splitlines()[1:-1])
+    der = base64.b64decode(text).replace(bytes.fromhex(old), bytes.fromhex(new), 1)
+    lines = ["-----BEGIN CERTIFICATE REQUEST-----", *textwrap.wrap(base64.b64encode(der).decode(), 64)]
+    with pytest.raises(ConfigError, match="field csr is not a certificate request"):
+        read_csr("\n".join([*lines, "-----END CERTIFICATE REQUEST-----\n"]), "p00", "x.request")
 
 
 def test_a_request_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
