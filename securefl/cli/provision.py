@@ -213,8 +213,8 @@ def _compare(request: provision.KeyRequest, given: set[str] | None) -> None:
         ConfigError: it is another one.
     """
     if given is None:
-        asked = typer.prompt(f"fingerprint of {request.name}, as its site reads it out", err=True)
-        given = {str(asked).strip().lower()}
+        asked = _ask(f"fingerprint of {request.name}, as its site reads it out", "--fingerprint")
+        given = {asked.strip().lower()}
     if request.fingerprint not in given:
         raise ConfigError(
             request.source,
@@ -224,7 +224,19 @@ def _compare(request: provision.KeyRequest, given: set[str] | None) -> None:
 
 
 def _ask_operator(project: str) -> str:
-    return str(typer.prompt(f"fingerprint that the operator of {project} reads out", err=True))
+    return _ask(f"fingerprint that the operator of {project} reads out", "--operator")
+
+
+def _ask(question: str, option: str) -> str:
+    """Ask a person.
+
+    Raises:
+        ConfigError: nobody answers, as in a script.
+    """
+    try:
+        return str(typer.prompt(question, err=True))
+    except typer.Abort:
+        raise ConfigError(option, "is not given, and nobody answered", "compare it, and give it") from None
 
 
 def _report(outcome: provision.SigningOutcome) -> None:

@@ -237,6 +237,12 @@ class Authority:
         if name := scenario.model.first_file:
             weights = inputs.read_bytes(inputs.weights_file(self.folder, name))
         settings = self._settings(scenario, weights)
+        folder = self.folder / ANSWERS
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            remedy = "move it away, or give yourself the right to write there"
+            raise ConfigError(str(folder), f"cannot be made: {error.strerror}", remedy) from error
         self._renew_broker(now)
         if settings.digest() != self.history.settings:
             self._append(history.SettingsChanged(digest=settings.digest()), now)
@@ -248,8 +254,6 @@ class Authority:
             awaited[BROKER] = self.project.broker.host
         outcome = SigningOutcome(awaited=awaited, problem="" if awaited else self._problem())
         held = bool(awaited or outcome.problem)
-        folder = self.folder / ANSWERS
-        folder.mkdir(exist_ok=True)
         for name in there:
             path = folder / f"{name}.answer"
             if name not in self.history.present or (held and name != BROKER):

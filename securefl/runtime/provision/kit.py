@@ -273,7 +273,7 @@ def read_kit(path: Path) -> MachineKit:
     content = read_table(path, KitFile, "name the kit.toml of securefl provision accept")
     named = [getattr(content.files, field) for field in content.files.__struct_fields__]
     for name in (*named, *content.digests):
-        if Path(name).is_absolute() or ".." in Path(name).parts:
+        if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
             raise ConfigError(f"{path}: files", f"{name[:60]!r} is outside of the kit's folder", _AGAIN)
     needed = ["tls_key", "certificate", "authority", "history"]
     if content.kit.name != BROKER:

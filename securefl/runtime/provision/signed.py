@@ -67,15 +67,15 @@ def read_signed(path: Path, kind: Kind, remedy: str) -> SignedFile:
     """
     with files.reading(path, remedy), path.open("rb") as file:
         raw = file.read(LARGEST + 1)
-    what = kind.removeprefix("securefl ")
+    what = "an answer" if kind == "securefl answer" else "a request"
     if len(raw) > LARGEST:
-        raise ConfigError(str(path), f"is larger than {LARGEST // 2**20} MiB: it is not a {what}", remedy)
+        raise ConfigError(str(path), f"is larger than {LARGEST // 2**20} MiB: it is not {what}", remedy)
     try:
         found = msgspec.json.decode(raw, type=SignedFile)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"is not a {what}: {_brief(error)}", remedy) from None
+        raise ConfigError(str(path), f"is not {what}: {_brief(error)}", remedy) from None
     if found.kind != kind:
-        raise ConfigError(str(path), f"is another signed file, not a {what}", remedy)
+        raise ConfigError(str(path), f"is another signed file, not {what}", remedy)
     return found
 
 
@@ -126,4 +126,4 @@ def sha256(content: bytes) -> str:
 
 def _brief(error: Exception) -> str:
     text = str(error) or type(error).__name__
-    return text[:1].lower() + text[1:200]
+    return text[:200] if text[1:2].isupper() else text[:1].lower() + text[1:200]

@@ -94,6 +94,7 @@ FIELDS = [
     ("name", "p09", "", "p09: is not in the history"),
     ("tls_key", "/etc/x.key", "files", "is outside of the kit's folder"),
     ("history", "../history.jsonl", "files", "is outside of the kit's folder"),
+    ("history", "\0", "files", "is outside of the kit's folder"),
     ("roster", "", "files.roster", "is empty"),
     ("key", "keys-9/p00.key", "", "keys-9/p00.key: cannot be read"),
     ("certificate", "ca.pem", "", "is not the newest of the history"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -83,6 +84,12 @@ def test_an_address_is_in_the_brokers_certificate(tmp_path: Path) -> None:
         assert not broker.certificate.names_host("localhost")
 
 
+def test_a_folder_of_answers_that_cannot_be_made_changes_nothing(machines: Machines) -> None:
+    shutil.rmtree(machines.operator / "answers")
+    (machines.operator / "answers").write_text("")
+    assert "answers: cannot be made: File exists" in refused(machines, "renew", machines.operator, "p00")
+
+
 def test_fingerprints_are_compared(tmp_path: Path) -> None:
     made = begun(tmp_path)
     made.request("p00")
@@ -92,7 +99,7 @@ def test_fingerprints_are_compared(tmp_path: Path) -> None:
     runner = CliRunner()
     words = ["provision", "sign", str(made.operator), str(path)]
     assert runner.invoke(app, words, input="0000-0000-0000-0000-0000\n").exit_code == 2
-    assert runner.invoke(app, words, input="").exit_code != 0
+    assert runner.invoke(app, words, input="").exit_code == 2
     assert events(made) == ["begun trial"]
     result = runner.invoke(app, words, input=f" {made.fingerprint('p00').upper()}\n")
     assert result.exit_code == 0, result.stderr
