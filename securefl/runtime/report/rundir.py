@@ -255,6 +255,7 @@ class RunDirectory:
         """Yield the records of all existing rounds."""
         for row in self._each_row():
             try:
+                _check_numbers(row)
                 yield RoundRecord.from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 reason = f"is damaged: {error!r}"
@@ -364,6 +365,12 @@ def _dumps(value: JsonValue, indent: int | None = None) -> str:
 def _read(path: Path) -> str:
     with files.reading(path):
         return path.read_text(encoding="utf-8")
+
+
+def _check_numbers(row: dict[str, Any]) -> None:
+    for name, kinds in (("round", int), ("accuracy", (int, float)), ("loss", (int, float))):
+        if not isinstance(row[name], kinds) and (name == "round" or row[name] is not None):
+            raise TypeError(f"{name} is not a number")
 
 
 def _object(text: str, where: str) -> dict[str, Any]:

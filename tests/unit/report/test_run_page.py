@@ -296,6 +296,16 @@ def test_a_column_of_numbers_is_aligned_as_numbers() -> None:
     assert PageTable("", ("a",), []).numeric == (False,)
 
 
+@pytest.mark.parametrize("field", ["round", "accuracy", "loss"])
+def test_a_row_with_text_for_a_number_is_refused(run: Path, tmp_path: Path, field: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows[0][field] = "<b>"
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert f"{field} is not a number" in refusal(call("report", folder))
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"scenario\.toml is missing"):
         read_run(tmp_path)
