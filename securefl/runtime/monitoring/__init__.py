@@ -1,0 +1,5 @@
+"""Metrics, health and readiness of a run over HTTP."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

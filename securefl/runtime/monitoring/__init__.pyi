@@ -1,0 +1,2 @@
+from .endpoint import monitoring as monitoring
+from .monitor import RunMonitor as RunMonitor
