@@ -107,6 +107,18 @@ TranscriptOption = Annotated[
         help="Limit of the transcripts of a process in megabytes; the oldest rounds are deleted.",
     ),
 ]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve /metrics, /healthz and /readyz at this port; 0 for any (docs/monitoring.md).",
+    ),
+]
+MetricsHostOption = Annotated[
+    str, typer.Option(metavar="HOST", help="Address of --metrics-port; without TLS and password.")
+]
 PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with the broker password of the user in the URL.")
 ]
@@ -160,6 +172,8 @@ OPTIONS: Final[dict[str, Any]] = {
     "site_memory": SiteMemoryOption,
     "keep_models": KeepModelsOption,
     "transcript_bytes": TranscriptOption,
+    "metrics_port": MetricsPortOption,
+    "metrics_host": MetricsHostOption,
     "device": DeviceOption,
 }
 

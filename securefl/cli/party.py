@@ -31,6 +31,8 @@ class PartyOptions(member_options.MemberOptions):
     ] = None
     lab: options.LabOption = False
     device: options.DeviceOption = None
+    metrics_port: options.MetricsPortOption = None
+    metrics_host: options.MetricsHostOption = "127.0.0.1"
     own_budget: Annotated[
         float | None,
         typer.Option(

@@ -33,6 +33,8 @@ class ServerOptions(member_options.MemberOptions):
     keep_models: options.KeepModelsOption = "0"
     lab: options.LabOption = False
     device: options.DeviceOption = None
+    metrics_port: options.MetricsPortOption = None
+    metrics_host: options.MetricsHostOption = "127.0.0.1"
 
 
 @kit_options.from_kit("server")

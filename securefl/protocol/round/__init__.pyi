@@ -110,7 +110,11 @@ from .shared.reports import ClaimConfirmed as ClaimConfirmed
 from .shared.reports import ClaimRefused as ClaimRefused
 from .shared.reports import ClusterKey as ClusterKey
 from .shared.reports import ClustersDrawn as ClustersDrawn
+from .shared.reports import ConnectionBack as ConnectionBack
+from .shared.reports import ConnectionLost as ConnectionLost
 from .shared.reports import ConsultingFailed as ConsultingFailed
+from .shared.reports import EpochFollowed as EpochFollowed
+from .shared.reports import EpochLed as EpochLed
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
 from .shared.reports import LinkFollowed as LinkFollowed
@@ -121,6 +125,7 @@ from .shared.reports import ModelStepped as ModelStepped
 from .shared.reports import NothingLearned as NothingLearned
 from .shared.reports import PartiesJoined as PartiesJoined
 from .shared.reports import PartyState as PartyState
+from .shared.reports import QuorumAwaited as QuorumAwaited
 from .shared.reports import RoundDone as RoundDone
 from .shared.reports import RoundNotes as RoundNotes
 from .shared.reports import RoundSkipped as RoundSkipped

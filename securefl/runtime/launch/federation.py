@@ -15,7 +15,7 @@ from securefl.methods import attacks, feasibility
 from securefl.methods.privacy import Mechanism
 from securefl.protocol import secure_sum
 from securefl.protocol.wire import topics
-from securefl.runtime import report, transport
+from securefl.runtime import monitoring, report, transport
 from securefl.runtime.launch import conclusion, devices, following, process
 from securefl.runtime.launch.interrupts import SignalledError
 from securefl.runtime.launch.options import RunOptions, fresh_run_id
@@ -59,6 +59,8 @@ class LocalRun:
         knows_trainings = scenario.privacy.unit == "none" or options.lab
         # With a clip bound, updates are cut only if it contradicts the range; the amount is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
+        self.monitor = monitoring.RunMonitor(options.run, scenario, trainings=knows_trainings)
+        self.metrics_url: str | None = None
         self._following = following.Following(
             metrics,
             progress,
@@ -96,6 +98,8 @@ class LocalRun:
             self._progress.start(self._header(mechanism))
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
+            if self.metrics_url is not None:
+                self._progress.note(f"metrics at {self.metrics_url}/metrics")
             if self._device.note:
                 self._progress.note(self._device.note)
             broker, tls = self._broker(stack, private)
@@ -249,6 +253,7 @@ class LocalRun:
             raise SignalledError("its caller")
 
     def _take(self, name: PartyId, item: object) -> None:
+        self.monitor.take(name, item)
         self._following.take(name, item)
         if isinstance(item, Fatal):
             self._fatal[name] = item
@@ -306,10 +311,20 @@ def _run_in(
 ) -> report.Summary:
     started = time.monotonic()
     dishonest = attacks.behaviours_of(scenario, options.seed).keys()
-    with closing(directory.metrics()) as rows:
+    with closing(directory.metrics()) as rows, ExitStack() as serving:
         metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
-        metrics.on_round = options.on_round
         federation = LocalRun(scenario, options, directory, metrics, progress)
+
+        def on_round(record: report.RoundRecord) -> None:
+            federation.monitor.take_round(record)
+            if options.on_round is not None:
+                options.on_round(record)
+
+        def keep_url(url: str) -> None:
+            federation.metrics_url = url
+
+        metrics.on_round = on_round
+        serving.enter_context(process.serve_metrics(options, federation.monitor, keep_url))
 
         def conclude(end: report.RunEnd) -> report.Summary:
             rows.close()

@@ -12,7 +12,7 @@ from securefl.methods import attacks
 from securefl.methods.privacy import need_dp_accounting
 from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
-from securefl.runtime import process, report
+from securefl.runtime import monitoring, process, report
 from securefl.runtime.launch import conclusion, following
 from securefl.runtime.launch.process import server
 
@@ -32,8 +32,10 @@ class Leading:
         """Seconds of earlier servers' rounds."""
         self._rows: report.MetricsFile | None = None
         self._metrics: report.RunMetrics | None = None
+        self._early: list[report.Remark] = []
         self._following: following.Following | None = None
         self.summary: report.Summary | None = None
+        self.monitor = monitoring.RunMonitor(settings.run, settings.scenario)
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -57,6 +59,7 @@ class Leading:
             parties=parties,
             reread=self._directory.each_record,
         )
+        metrics.on_round = self.monitor.take_round
         following.account_for(plan, metrics, settings.seed, seeded=seeded)
         keys = "", f"each process has its own key; roster: {report.list_of(parties, _SHOWN)}"
         start = report.on_start(
@@ -68,6 +71,8 @@ class Leading:
         )
         self._metrics = metrics
         self._following = following.Following(metrics, self._progress, parties, alone=True)
+        for remark in self._early:
+            self._following.take(SERVER, remark)
 
     def _open_rows(self) -> report.MetricsFile:
         if self._resumes:
@@ -79,6 +84,9 @@ class Leading:
     def tell(self, news: report.News) -> None:
         """Handle an item of the process."""
         if self._following is None:
+            if isinstance(news, report.Remark):
+                # Before the header, such as the address of the metrics.
+                self._early.append(news)
             return
         self._following.take(SERVER, news)
         if isinstance(news, report.Ending):
@@ -122,7 +130,7 @@ def lead(settings: process.ProcessSettings, progress: report.Progress) -> report
         need_dp_accounting()
     leading = Leading(settings, progress)
     try:
-        outcome = server(settings, leading.tell, leading)
+        outcome = server(settings, leading.tell, leading, leading.monitor)
         if isinstance(outcome, kernel.Finished) or outcome.over:
             # Last: a process killed before resumes.
             (settings.out / process.CHECKPOINT).unlink(missing_ok=True)

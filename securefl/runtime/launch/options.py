@@ -48,7 +48,7 @@ class BrokerFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(process.RecordOptions, BrokerFiles):
+class RunOptions(process.RecordOptions, process.MetricsOptions, BrokerFiles):
     """Options of a run on this machine."""
 
     broker: str = "auto"

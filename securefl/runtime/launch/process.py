@@ -23,7 +23,7 @@ from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol import kernel
 from securefl.protocol.round import RunPlan
-from securefl.runtime import process, report
+from securefl.runtime import monitoring, process, report
 from securefl.runtime.launch.interrupts import block_signals, detach_wakeup
 from securefl.runtime.launch.observer import ObserverSettings, watch
 
@@ -114,8 +114,11 @@ def run_process(
     tell: Callable[[report.News], None],
     body: Body,
     leader: Leader | None = None,
+    monitor: monitoring.RunMonitor | None = None,
 ) -> kernel.Finished | kernel.Aborted:
     """Run ``body`` to its end and return the outcome.
+
+    With ``settings.metrics_port`` the process serves the state of ``monitor``, or of its own one.
 
     Raises:
         ConfigError: refused, or another process of this name holds the folder; nothing was written.
@@ -123,10 +126,37 @@ def run_process(
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
-    with process.claim_folder(settings.out, settings.name):
+    monitor = monitor or monitoring.RunMonitor(settings.run, settings.scenario)
+
+    def tell_both(news: report.News) -> None:
+        monitor.take(settings.name, news)
+        tell(news)
+
+    def tell_url(url: str) -> None:
+        tell(report.Remark(f"metrics at {url}/metrics"))
+
+    served = serve_metrics(settings, monitor, tell_url)
+    with process.claim_folder(settings.out, settings.name), served:
         if leader is not None:
             leader.check()
-        return _run(settings, tell, body, ring_bits, leader)
+        return _run(settings, tell_both, body, ring_bits, leader, monitor)
+
+
+@contextmanager
+def serve_metrics(
+    options: process.MetricsOptions, monitor: monitoring.RunMonitor, tell_url: Callable[[str], None]
+) -> Iterator[None]:
+    """Serve the state of ``monitor`` in the context if the options have a port.
+
+    Raises:
+        ConfigError: the address cannot be used, or prometheus_client is missing.
+    """
+    if options.metrics_port is None:
+        yield
+        return
+    with monitoring.monitoring(options.metrics_host, options.metrics_port, monitor) as url:
+        tell_url(url)
+        yield
 
 
 def _run(
@@ -135,6 +165,7 @@ def _run(
     body: Body,
     ring_bits: int,
     leader: Leader | None,
+    monitor: monitoring.RunMonitor,
 ) -> kernel.Finished | kernel.Aborted:
     opened: list[report.ProcessWitness] = []
     heap = contextlib.ExitStack()
@@ -142,6 +173,8 @@ def _run(
     def open_witness(plan: RunPlan | None) -> process.Witness:
         if leader is not None and plan is not None:
             leader.begin(plan)
+        if settings.metrics_port is not None and plan is not None:
+            monitor.begin(settings.name, plan, seeded=settings.insecure_seed is not None)
         opened.append(report.ProcessWitness(settings, tell, ring_bits, plan))
         # Models and data are loaded by now.
         heap.enter_context(freeze_garbage())
@@ -190,12 +223,15 @@ def party(
 
 
 def server(
-    settings: process.ProcessSettings, tell: Callable[[report.News], None], leader: Leader | None = None
+    settings: process.ProcessSettings,
+    tell: Callable[[report.News], None],
+    leader: Leader | None = None,
+    monitor: monitoring.RunMonitor | None = None,
 ) -> kernel.Finished | kernel.Aborted:
     """Run the server to its end; ``leader`` records more than a transcript."""
     from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
-    return run_process(settings, tell, run_server, leader)
+    return run_process(settings, tell, run_server, leader, monitor)
 
 
 def dealer(

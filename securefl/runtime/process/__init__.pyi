@@ -24,6 +24,7 @@ from .privacy import length_of as length_of
 from .privacy import settle_setup as settle_setup
 from .publisher import GONE as GONE
 from .server_process import run_server as run_server
+from .settings import MetricsOptions as MetricsOptions
 from .settings import Options as Options
 from .settings import ProcessSettings as ProcessSettings
 from .settings import RecordOptions as RecordOptions

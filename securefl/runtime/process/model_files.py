@@ -161,6 +161,7 @@ class ResultKeeper:
         self._scenario = scenario
         self.record_refusal = witness.record_refusal
         self.record_sent = witness.record_sent
+        self.record_gone = witness.record_gone
         self.waits = witness.waits
         self.remark = witness.remark
         self.traffic = witness.traffic

@@ -29,8 +29,12 @@ class Witness(Protocol):
         """Record a message to be sent."""
         ...
 
-    def waits(self, whom: Collection[str], seconds: float) -> None:
-        """Record ``seconds`` of waiting for peers ``whom``."""
+    def record_gone(self, party: str) -> None:
+        """Record that the broker reports a party as gone."""
+        ...
+
+    def waits(self, whom: Collection[str], seconds: float, asked: int = 0) -> None:
+        """Record ``seconds`` of waiting for peers ``whom``, of ``asked`` in this step (0: unknown)."""
         ...
 
     def remark(self, text: str) -> None:

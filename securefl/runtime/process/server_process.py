@@ -212,6 +212,7 @@ async def run_server(
                 witness=ResultKeeper(witness, settings.out / BEST_MODEL, module, scenario, models),
                 farewell=farewell,
                 awaited=honest.awaited_peers,
+                asked=honest.count_asked,
                 agreed=honest.agreed_seconds,
                 journal=journal if settings.resumes else None,
                 keeper=checkpoint if settings.resumes else None,

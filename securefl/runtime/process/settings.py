@@ -62,7 +62,16 @@ def shared_fields(source: object, target: type[Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessSettings(RecordOptions):
+class MetricsOptions:
+    """Address at which a process serves metrics, health and readiness."""
+
+    metrics_port: int | None = None
+    """None for no endpoint; 0 for any free port."""
+    metrics_host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSettings(RecordOptions, MetricsOptions):
     """Settings of one process of one run."""
 
     scenario: Scenario

@@ -60,6 +60,7 @@ class Shell(Generic[PhaseT]):
         seam: misbehaviour.EffectSeam | None = None,
         farewell: Callable[[str], tuple[RunEffect, ...]] = lambda _reason: (),
         awaited: Callable[[PhaseT], Collection[PartyId]] = lambda _phase: (),
+        asked: Callable[[PhaseT], int] = lambda _phase: 0,
         agreed: Callable[[PhaseT], float] = lambda _phase: 0.0,
         pauses: bool = False,
         broker_patience: float = 60.0,
@@ -92,6 +93,7 @@ class Shell(Generic[PhaseT]):
         self._seam = seam
         self._farewell = farewell
         self._awaited = awaited
+        self._asked = asked
         self._agreed = agreed
         """Agreed seconds before any process is late."""
         self._end_within = broker_patience + END_SECONDS
@@ -274,9 +276,10 @@ class Shell(Generic[PhaseT]):
         now = self._clock()
         if self._vigil.due <= now:
             whom: Collection[str] = () if self._working else self._awaited(phase)
+            asked = self._asked(phase) if self._online else 0
             whom = whom if self._online else ("broker",)
             if whom:
-                self._witness.waits(sorted(whom), self._vigil.seconds(now))
+                self._witness.waits(sorted(whom), self._vigil.seconds(now), asked)
             self._vigil.put_off(now)
 
     def _deadline_passed(self) -> kernel.DeadlinePassed:
@@ -329,6 +332,7 @@ class Shell(Generic[PhaseT]):
             # The server's own status topic matches its subscription.
             return None
         if party is not None and frame.payload == GONE:
+            self._witness.record_gone(party)
             return kernel.PresenceHint(now, party)
         by = topics.sender_hint(frame.topic)
         self._witness.traffic(by, "in", len(frame.payload))

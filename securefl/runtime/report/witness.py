@@ -13,6 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from securefl.base import logs
+from securefl.base.ids import SERVER
 from securefl.methods import attacks, encoding
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import (
@@ -119,12 +120,25 @@ class Waiting:
 
     whom: tuple[str, ...]
     since: datetime
+    asked: int = 0
+    """Parties that this step waits for, those that have answered included; 0 if unknown."""
 
     def __str__(self) -> str:
-        return f"waits for {list_of(self.whom)} since {self.since:%H:%M:%S}"
+        answered = f"{self.asked - len(self.whom)} of {self.asked} parties answered, " if self.asked else ""
+        return f"{answered}waits for {list_of(self.whom)} since {self.since:%H:%M:%S}"
 
 
-News = Fact | Refusal | Traffic | Ending | Remark | Waiting
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Parties that the server knows of; other processes send it once, when connected to the broker."""
+
+    joined: int
+    connected: int
+    """Parties that the broker has not reported as gone since their last message."""
+    expected: int
+
+
+News = Fact | Refusal | Traffic | Ending | Remark | Waiting | Presence
 
 
 class ProcessWitness:
@@ -174,9 +188,14 @@ class ProcessWitness:
             settings.transcript_bytes,
         )
         self._round = -1
+        self._parties = frozenset[str]() if plan is None else frozenset(plan.roster.parties)
+        self._joined: set[str] = set()
+        self._connected: set[str] = set()
         self._traffic = Traffic()
         self._refusals = RefusalLines()
         self._idle = RefusalLines()
+        if plan is not None:
+            self._pass_presence_on()
 
     def report(self, now: float, item: AnyReport) -> None:
         """Record a report and pass it on; traffic follows each round."""
@@ -230,6 +249,7 @@ class ProcessWitness:
 
     def record_received(self, now: float, delivery: wire.Delivery, *, idle: bool = False) -> None:
         """Record a received message; idle ones within the bounds of rejections."""
+        self._note_presence(delivery.sender, joined=not idle)
         if idle and not self._idle.take(delivery.sender, ""):
             return
         if isinstance(delivery.message, messages.ModelAnnounce) and not idle:
@@ -247,10 +267,16 @@ class ProcessWitness:
             entry["params"] = transcript.vector_record(params, self._run, self._lab)
         self._writer.append("sent", {"to": send.to, **entry})
 
-    def waits(self, whom: Collection[str], seconds: float) -> None:
+    def record_gone(self, party: str) -> None:
+        """Pass on that the broker reports a party as gone, which the transcript omits."""
+        if party in self._connected:
+            self._connected.remove(party)
+            self._pass_presence_on()
+
+    def waits(self, whom: Collection[str], seconds: float, asked: int = 0) -> None:
         """Pass on a wait for peers."""
         now = datetime.now().astimezone()
-        self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds)))
+        self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds), asked))
 
     def remark(self, text: str) -> None:
         """Pass on a sentence for the operator; transcripts omit it."""
@@ -277,6 +303,8 @@ class ProcessWitness:
             self._round = round_
             if self._writer.begin_round(round_) and self._keeper is not None:
                 self._keeper.forget(self._writer.path)
+            if self._name != SERVER:
+                self._pass_traffic_on()
 
     def _settle_refusals(self, now: float) -> None:
         self._idle.settle()
@@ -288,6 +316,18 @@ class ProcessWitness:
                 "times": times,
             }
             self._writer.append("refused", fields)
+
+    def _note_presence(self, sender: str, *, joined: bool) -> None:
+        if self._name != SERVER or sender not in self._parties:
+            return
+        if sender not in self._connected or (joined and sender not in self._joined):
+            self._connected.add(sender)
+            if joined:
+                self._joined.add(sender)
+            self._pass_presence_on()
+
+    def _pass_presence_on(self) -> None:
+        self._tell(Presence(len(self._joined), len(self._connected), len(self._parties)))
 
     def _pass_traffic_on(self) -> None:
         self._tell(self._traffic)

@@ -61,6 +61,7 @@ class Recorder:
         self.frames = 0
         self.waited: list[tuple[str, ...]] = []
         self.remarks: list[str] = []
+        self.gone: list[str] = []
 
     def report(self, now: float, item: object) -> None:
         self.facts.append(item)
@@ -76,7 +77,10 @@ class Recorder:
     def record_sent(self, now: float, send: Send[AnyMessage]) -> None:
         self.outward.append(send)
 
-    def waits(self, whom: Collection[str], seconds: float) -> None:
+    def record_gone(self, party: str) -> None:
+        self.gone.append(party)
+
+    def waits(self, whom: Collection[str], seconds: float, asked: int = 0) -> None:
         self.waited.append(tuple(whom))
 
     def remark(self, text: str) -> None:

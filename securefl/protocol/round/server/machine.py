@@ -332,6 +332,16 @@ class ServerMachine:
             case _:
                 return self._missing(phase)
 
+    def count_asked(self, phase: phases.ServerPhase) -> int:
+        """Return the number of parties whose answers complete this step; 0 if it waits for none."""
+        match phase:
+            case phases.Summing():
+                return len(sums.all_members(phase))
+            case phases.Attesting() | phases.Consulting() | phases.Evaluating() | phases.Ended():
+                return 0
+            case _:
+                return len({*_answers(phase), *self._missing(phase)})
+
     def agreed_seconds(self, phase: phases.ServerPhase) -> float:
         """Return the agreed seconds until all masked inputs are sent at once, else 0."""
         submit = self._ctx.plan.scenario.submit_seconds

@@ -42,6 +42,11 @@ def awaited_members(phase: phases.Summing) -> frozenset[PartyId]:
     return frozenset(party for some in missing for party in some)
 
 
+def all_members(phase: phases.Summing) -> frozenset[PartyId]:
+    """Return the members of all instances."""
+    return frozenset(party for instance in phase.instances.values() for party in instance.setup.members)
+
+
 def collects_inputs(phase: phases.Summing) -> bool:
     """Return True if every instance collects masked inputs or is lost."""
     return all(
