@@ -35,7 +35,12 @@ class Leading:
         self._early: list[report.Remark] = []
         self._following: following.Following | None = None
         self.summary: report.Summary | None = None
-        self.monitor = monitoring.RunMonitor(settings.run, settings.scenario)
+        self._monitor = monitoring.RunMonitor(settings.run, settings.scenario)
+
+    @property
+    def monitor(self) -> monitoring.RunMonitor:
+        """See :class:`securefl.runtime.launch.process.Leader`."""
+        return self._monitor
 
     def check(self) -> None:
         """See :class:`securefl.runtime.launch.process.Leader`."""
@@ -59,7 +64,7 @@ class Leading:
             parties=parties,
             reread=self._directory.each_record,
         )
-        metrics.on_round = self.monitor.take_round
+        metrics.on_round = self._monitor.take_round
         following.account_for(plan, metrics, settings.seed, seeded=seeded)
         keys = "", f"each process has its own key; roster: {report.list_of(parties, _SHOWN)}"
         start = report.on_start(
@@ -130,7 +135,7 @@ def lead(settings: process.ProcessSettings, progress: report.Progress) -> report
         need_dp_accounting()
     leading = Leading(settings, progress)
     try:
-        outcome = server(settings, leading.tell, leading, leading.monitor)
+        outcome = server(settings, leading.tell, leading)
         if isinstance(outcome, kernel.Finished) or outcome.over:
             # Last: a process killed before resumes.
             (settings.out / process.CHECKPOINT).unlink(missing_ok=True)

@@ -92,6 +92,11 @@ Body: TypeAlias = Callable[
 class Leader(Protocol):
     """Recorder of more than a transcript: a deployment's server."""
 
+    @property
+    def monitor(self) -> monitoring.RunMonitor:
+        """State for metrics, which the leader completes by the records of rounds."""
+        ...
+
     def check(self) -> None:
         """Check the locked folder, before anything else.
 
@@ -114,11 +119,10 @@ def run_process(
     tell: Callable[[report.News], None],
     body: Body,
     leader: Leader | None = None,
-    monitor: monitoring.RunMonitor | None = None,
 ) -> kernel.Finished | kernel.Aborted:
     """Run ``body`` to its end and return the outcome.
 
-    With ``settings.metrics_port`` the process serves the state of ``monitor``, or of its own one.
+    With ``settings.metrics_port`` the process serves the metrics of ``leader``, or its own.
 
     Raises:
         ConfigError: refused, or another process of this name holds the folder; nothing was written.
@@ -126,7 +130,8 @@ def run_process(
     """
     limit_arenas()
     ring_bits = check(settings.scenario).ring_bits
-    monitor = monitor or monitoring.RunMonitor(settings.run, settings.scenario)
+    own = monitoring.RunMonitor(settings.run, settings.scenario)
+    monitor = own if leader is None else leader.monitor
 
     def tell_both(news: report.News) -> None:
         monitor.take(settings.name, news)
@@ -226,12 +231,11 @@ def server(
     settings: process.ProcessSettings,
     tell: Callable[[report.News], None],
     leader: Leader | None = None,
-    monitor: monitoring.RunMonitor | None = None,
 ) -> kernel.Finished | kernel.Aborted:
     """Run the server to its end; ``leader`` records more than a transcript."""
     from securefl.runtime.process import run_server  # noqa: PLC0415 - torch: the launcher needs the name only
 
-    return run_process(settings, tell, run_server, leader, monitor)
+    return run_process(settings, tell, run_server, leader)
 
 
 def dealer(

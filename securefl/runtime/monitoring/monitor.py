@@ -58,7 +58,7 @@ class RunMonitor:
         with self._lock:
             state = self._state(name)
             match item:
-                case report.Presence():
+                case report.PartyPresence():
                     state.online = True
                     state.joined, state.connected = item.joined, item.connected
                     state.expected = item.expected

@@ -36,7 +36,7 @@ from .text import size as size
 from .witness import Ending as Ending
 from .witness import Fact as Fact
 from .witness import News as News
-from .witness import Presence as Presence
+from .witness import PartyPresence as PartyPresence
 from .witness import ProcessWitness as ProcessWitness
 from .witness import Refusal as Refusal
 from .witness import Remark as Remark

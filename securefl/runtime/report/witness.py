@@ -129,7 +129,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class PartyPresence:
     """Parties that the server knows of; other processes send it once, when connected to the broker."""
 
     joined: int
@@ -138,7 +138,7 @@ class Presence:
     expected: int
 
 
-News = Fact | Refusal | Traffic | Ending | Remark | Waiting | Presence
+News = Fact | Refusal | Traffic | Ending | Remark | Waiting | PartyPresence
 
 
 class ProcessWitness:
@@ -327,7 +327,7 @@ class ProcessWitness:
             self._pass_presence_on()
 
     def _pass_presence_on(self) -> None:
-        self._tell(Presence(len(self._joined), len(self._connected), len(self._parties)))
+        self._tell(PartyPresence(len(self._joined), len(self._connected), len(self._parties)))
 
     def _pass_traffic_on(self) -> None:
         self._tell(self._traffic)
