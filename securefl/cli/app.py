@@ -134,8 +134,13 @@ def _main(
             envvar=logs.VARIABLE, help="Log to standard error from this level on; off when left out."
         ),
     ] = None,
+    log_format: Annotated[
+        logs.LogFormat,
+        typer.Option(envvar=logs.FORMAT_VARIABLE, help="Format of the log of --log-level."),
+    ] = "text",
 ) -> None:
     _ = version
+    logs.set_format(log_format)
     if log_level is not None:
         logs.set_level(log_level)
 

@@ -10,6 +10,7 @@ import typer
 from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_PAUSED, RunAbortedError, RunHaltedError
 from securefl.cli.console import say
 from securefl.protocol import kernel
+from securefl.protocol.round import strip_late_prefix
 from securefl.runtime import report
 from securefl.scenario import Scenario
 
@@ -50,6 +51,9 @@ def plain_news(name: str) -> Callable[[report.News], None]:
 
     def show(news: report.News) -> None:
         match news:
+            case report.Refusal() if (late := strip_late_prefix(news.reason)) is not None:
+                # Ordinary after a restart: no accusation.
+                say(f"{name}: ignored a late message of {news.culprit}: {late}")
             case report.Refusal():
                 say(f"{name}: rejected a message of {news.culprit}: {news.reason}")
             case report.Fact(item=item) if (line := item.own_line()) is not None:

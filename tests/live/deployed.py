@@ -38,15 +38,19 @@ class Site:
 
     def start(self, name: str, *more: str, out: Path | None = None, **how: Any) -> Forked:
         """``securefl server`` or ``securefl party`` of this name; ``how`` as for :func:`fork`."""
+        self.started += 1
+        arguments = [*self.arguments(name, out), *more]
+        return fork(self.folder / f"said-{self.started}-{name}", *arguments, **how)
+
+    def arguments(self, name: str, out: Path | None = None) -> list[str]:
+        """The command line of a process, after ``securefl``."""
         kind = ["server"] if name == "server" else ["party", "--name", name]
-        arguments = [
+        return [
             *(*kind, str(self.scenario)),
             *("--key", str(self.folder / f"{name}.key"), "--data", str(self.folder / "data.npz")),
             *("--roster", str(self.folder / "roster.toml"), "--broker", str(self.broker)),
-            *("--run", self.run, "--out", str(out or self.out(name)), *more),
+            *("--run", self.run, "--out", str(out or self.out(name))),
         ]
-        self.started += 1
-        return fork(self.folder / f"said-{self.started}-{name}", *arguments, **how)
 
     def start_parties(self, *more: str, **how: Any) -> dict[str, Forked]:
         return {name: self.start(name, *more, **how) for name in self.parties}

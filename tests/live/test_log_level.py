@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+
+from tests.live.deployed import site
+from tests.live.federated import LIMIT
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +49,80 @@ def test_debug_has_frames_and_steps_of_all_processes(tmp_path: Path) -> None:
         assert any(re.match(rf"{name}: \w+, round 0$", text) for text in texts)
 
 
-def test_info_has_connections_only(tmp_path: Path) -> None:
+def test_info_has_connections_and_events_only(tmp_path: Path) -> None:
     lines = logged("info", tmp_path / "run", as_variable=True)
     assert {line[1] for line in lines} == {"INFO"}
     assert len(lines) >= 13
+    assert not any(" sends " in line[3] for line in lines)
+
+
+FIELDS = {"time", "level", "logger", "run", "party", "round", "message"}
+SECRET = re.compile(r"[0-9A-Fa-f]{32,}|[0-9A-Za-z+/_-]{43,}={0,2}|b'|\\\\x[0-9a-f]{2}")
+"""Sixteen bytes or more in hexadecimal, 32 in base64, or bytes as Python shows them."""
+
+
+def secrets_in(line: str, keys: Sequence[bytes]) -> list[str]:
+    """What of a line may be a key, a seed or a share: known keys in any form, and any long run of bytes."""
+    message = re.sub(r"mqtts?://\S+|sfl/\S+", "", line)
+    forms = [form for key in keys for form in (key.hex(), base64.b64encode(key).decode().rstrip("="))]
+    return SECRET.findall(message) + [form for form in forms if form in line]
+
+
+def test_a_secret_in_a_line_is_noticed() -> None:
+    key = bytes(range(200, 232))
+    for line in (key.hex(), key.hex()[:32], base64.b64encode(key).decode(), repr(key)):
+        assert secrets_in(f"p00: seed {line}", [key]), line
+    assert not secrets_in("p00 sends 1234 bytes to sfl/run-12345678/up/p00/0", [key])
+
+
+def test_json_lines_of_all_processes_have_run_party_and_round_and_no_secret(tmp_path: Path) -> None:
+    with site(tmp_path, "embedded", rounds=2) as place:
+        how = {"SECUREFL_LOG_LEVEL": "debug", "SECUREFL_LOG_FORMAT": "json"}
+        programs = {
+            name: subprocess.Popen(
+                [sys.executable, "-m", "securefl", *place.arguments(name)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=os.environ | how,
+            )
+            for name in ("server", *place.parties)
+        }
+        try:
+            said = {name: program.communicate(timeout=LIMIT)[1] for name, program in programs.items()}
+        finally:
+            for program in programs.values():
+                program.kill()
+        keys = [part for name in programs for part in bytes_in((place.folder / f"{name}.key").read_text())]
+    assert len(keys) >= len(programs)
+    for name, text in said.items():
+        assert programs[name].returncode == 0, text
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert all(set(line) == FIELDS for line in lines)
+        assert all(datetime.fromisoformat(line["time"]).utcoffset() == timedelta() for line in lines)
+        inside = [line for line in lines if line["run"] is not None]
+        assert {(line["run"], line["party"]) for line in inside} == {(place.run, name)}
+        assert {0, 1} <= {line["round"] for line in inside}
+        assert [found for line in text.splitlines() if (found := secrets_in(line, keys))] == []
+
+
+def bytes_in(key_file: str) -> list[bytes]:
+    """The secrets of a key file: each word that is 32 bytes in hexadecimal or base64."""
+    found = []
+    for word in re.findall(r"[0-9A-Za-z+/_=-]{43,64}", key_file):
+        try:
+            secret = bytes.fromhex(word)
+        except ValueError:
+            secret = base64.urlsafe_b64decode(word.replace("+", "-").replace("/", "_") + "==")
+        found.append(secret)
+    return found
+
+
+def test_a_format_that_does_not_exist_is_refused_in_one_line() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "securefl", "--log-format", "xml", "doctor"], capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "--log-format" in line
+    assert "json" in line

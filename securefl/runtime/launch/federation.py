@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from securefl.base import header, loops
+from securefl.base import header, logs, loops
 from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import attacks, feasibility
@@ -311,7 +311,7 @@ def _run_in(
 ) -> report.Summary:
     started = time.monotonic()
     dishonest = attacks.behaviours_of(scenario, options.seed).keys()
-    with closing(directory.metrics()) as rows, ExitStack() as serving:
+    with logs.bound_to(options.run), closing(directory.metrics()) as rows, ExitStack() as serving:
         metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
         federation = LocalRun(scenario, options, directory, metrics, progress)
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from threading import Barrier
 from typing import Any, Final, Protocol, TypeAlias
 
+from securefl.base import logs
 from securefl.base.errors import SecureflError
 from securefl.methods.feasibility import check
 from securefl.protocol import kernel
@@ -141,7 +142,11 @@ def run_process(
         tell(report.Remark(f"metrics at {url}/metrics"))
 
     served = serve_metrics(settings, monitor, tell_url)
-    with process.claim_folder(settings.out, settings.name), served:
+    with (
+        logs.bound_to(settings.run, settings.name),
+        process.claim_folder(settings.out, settings.name),
+        served,
+    ):
         if leader is not None:
             leader.check()
         return _run(settings, tell_both, body, ring_bits, leader, monitor)

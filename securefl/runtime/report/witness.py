@@ -27,6 +27,7 @@ from securefl.protocol.round import (
     TriplesDealt,
     judge,
     parse_evidence,
+    strip_late_prefix,
 )
 from securefl.runtime import process, transcript
 from securefl.runtime.report.evidence import entry_of, keep_evidence
@@ -204,6 +205,8 @@ class ProcessWitness:
         kind, fields = entry_of(item, self._run, self._lab, self._length)
         level = logging.INFO if isinstance(item, RoundStarted | RoundDone) else logging.DEBUG
         _LOG.log(level, "%s: %s, round %s", self._name, kind, getattr(item, "round", "-"))
+        if (line := item.line() if self._name == SERVER else item.own_line()) is not None:
+            _LOG.info("%s: %s", self._name, printable(line, 400))
         self._writer.append(kind, {"time": now, **fields})
         # Few and important: flush in case the process is killed.
         self._writer.flush()
@@ -215,15 +218,25 @@ class ProcessWitness:
 
     def record_refusal(self, now: float, culprit: str, reason: str, evidence: bytes = b"") -> None:
         """Record a rejection with its evidence, and pass it on."""
-        shown = printable(culprit, 32), printable(reason, 200)
-        _LOG.info("%s refuses a message of %s: %s", self._name, *shown)
         kept = self._keep(culprit, evidence) if evidence else {}
+        self._log_refusal(culprit, reason, proven=bool(kept))
         if kept or self._refusals.take(culprit, reason):
             self._writer.append("refused", {"time": now, "culprit": culprit, "reason": reason, **kept})
         if kept:
             self._writer.flush()
             self.remark(f"evidence against {printable(culprit, 32)}: {reason}")
         self._tell(Refusal(now, culprit, reason))
+
+    def _log_refusal(self, culprit: str, reason: str, *, proven: bool) -> None:
+        """Log a rejection. A late message, as after a restart, is ordinary and accuses no peer."""
+        late = strip_late_prefix(reason)
+        if late is not None:
+            text = "%s ignores a late message of %s: %s"
+            _LOG.debug(text, self._name, printable(culprit, 32), printable(late, 200))
+            return
+        level = logging.WARNING if proven else logging.INFO
+        text = "%s rejects a message of %s: %s"
+        _LOG.log(level, text, self._name, printable(culprit, 32), printable(reason, 200))
 
     def _keep(self, culprit: str, evidence: bytes) -> dict[str, transcript.JsonValue]:
         charge = parse_evidence(evidence)
@@ -276,10 +289,13 @@ class ProcessWitness:
     def waits(self, whom: Collection[str], seconds: float, asked: int = 0) -> None:
         """Pass on a wait for peers."""
         now = datetime.now().astimezone()
-        self._tell(Waiting(tuple(whom), now - timedelta(seconds=seconds), asked))
+        waiting = Waiting(tuple(whom), now - timedelta(seconds=seconds), asked)
+        _LOG.info("%s: %s", self._name, printable(str(waiting), 400))
+        self._tell(waiting)
 
     def remark(self, text: str) -> None:
         """Pass on a sentence for the operator; transcripts omit it."""
+        _LOG.info("%s: %s", self._name, printable(text, 400))
         self._tell(Remark(printable(text)))
 
     def traffic(self, peer: str, direction: Literal["in", "out"], size: int) -> None:
@@ -296,11 +312,13 @@ class ProcessWitness:
         )
         self._writer.close()
         self._pass_traffic_on()
+        _LOG.info("%s: ended: %s", self._name, printable(outcome.reason, 400))
         self._tell(Ending(outcome))
 
     def _begin_round(self, round_: int) -> None:
         if round_ > self._round:
             self._round = round_
+            logs.bind_round(round_)
             if self._writer.begin_round(round_) and self._keeper is not None:
                 self._keeper.forget(self._writer.path)
             if self._name != SERVER:
