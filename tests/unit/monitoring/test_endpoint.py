@@ -38,7 +38,7 @@ from securefl.runtime.report.witness import (
 )
 from tests.simulation.world import scenario
 from tests.unit.monitoring.scrapes import fetch, readiness, scrape, value
-from tests.unit.report.runs import NOON
+from tests.unit.report.test_rundir import NOON
 
 P0, P1 = PartyId("p00"), PartyId("p01")
 
@@ -206,9 +206,9 @@ def test_a_port_in_use_is_refused_in_one_line(monitor: RunMonitor, url: str) -> 
 
 
 def test_a_host_that_does_not_exist_is_refused_in_one_line(monitor: RunMonitor) -> None:
-    with pytest.raises(ConfigError, match=r"^--metrics-host: cannot listen on no\.such\.invalid:0: "):
-        with monitoring("no.such.invalid", 0, monitor):
-            pass
+    with pytest.raises(ConfigError, match=r"^--metrics-host: ") as refused:
+        monitoring("no.such.invalid", 0, monitor).__enter__()
+    assert str(refused.value).startswith("--metrics-host: cannot listen on no.such.invalid:0: ")
 
 
 def test_without_the_extra_the_remedy_is_named(monitor: RunMonitor, monkeypatch: pytest.MonkeyPatch) -> None:
