@@ -298,3 +298,12 @@ def test_whom_it_waits_for_is_said_under_its_name_once(lead: Callable[..., Resul
         return told(1.0)(settings, tell)
 
     assert "server: waits for west since 12:00:00" in lead(act).stdout.splitlines()
+
+
+def test_a_wait_says_how_many_have_answered(lead: Callable[..., Result]) -> None:
+    def act(settings: ProcessSettings, tell: Tell) -> Finished | Aborted:
+        tell(Waiting(("north", "south"), since=NOON, asked=5))
+        return told(1.0)(settings, tell)
+
+    line = "server: 3 of 5 parties answered, waits for north, south since 12:00:00"
+    assert line in lead(act).stdout.splitlines()
