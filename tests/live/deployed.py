@@ -36,10 +36,12 @@ class Site:
     run: str = "deployed"
     started: int = 0
 
-    def start(self, name: str, *more: str, out: Path | None = None, **how: Any) -> Forked:
+    def start(
+        self, name: str, *more: str, out: Path | None = None, before: tuple[str, ...] = (), **how: Any
+    ) -> Forked:
         """``securefl server`` or ``securefl party`` of this name; ``how`` as for :func:`fork`."""
         self.started += 1
-        arguments = [*self.arguments(name, out), *more]
+        arguments = [*before, *self.arguments(name, out), *more]
         return fork(self.folder / f"said-{self.started}-{name}", *arguments, **how)
 
     def arguments(self, name: str, out: Path | None = None) -> list[str]:

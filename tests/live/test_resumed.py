@@ -90,6 +90,24 @@ def test_a_server_killed_in_a_round_goes_on(broker: str, step: str, tmp_path: Pa
         assert audited.exit_code == 0, audited.stdout
 
 
+def test_ordinary_traffic_after_a_restart_is_no_accusation(tmp_path: Path) -> None:
+    """Neither a console nor a log says that anybody has rejected a message of anybody."""
+    with site(tmp_path, "mosquitto", rounds=4) as place:
+        log = ("--log-level", "debug")
+        parties = {name: place.start(name, before=log, training=0.2) for name in place.parties}
+        first = place.start("server")
+        until_recorded(place, first, kind="step_reached", round=1, step="training")
+        killed(first)
+        second = place.start("server", before=log)
+        for program in (second, *parties.values()):
+            assert program.wait(LIMIT)[0] == 0
+            said = program.stdout.read_text()
+            logged = program.stderr.read_text()
+            assert "rejected a message" not in said
+            assert "connected to" in logged
+            assert "rejects a message" not in logged
+
+
 def test_a_long_journal_is_written_anew_and_a_killed_server_goes_on(tmp_path: Path) -> None:
     """It is as long as it was after thousands of rounds: with entries of another run, which stay."""
     with site(tmp_path, "embedded") as place:

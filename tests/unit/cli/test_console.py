@@ -34,6 +34,12 @@ def test_news_shows_peers_text_as_it_is(news: News, capsys: pytest.CaptureFixtur
     assert err == ""
 
 
+def test_a_late_message_is_no_accusation(capsys: pytest.CaptureFixture[str]) -> None:
+    plain_news("p00")(Refusal(0.0, "p01", "late: meant for the server before it was started again"))
+    said = "p00: ignored a late message of p01: meant for the server before it was started again\n"
+    assert capsys.readouterr().out == said
+
+
 def test_news_for_machines_only_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
     plain_news("p00")(Traffic())
     assert capsys.readouterr() == ("", "")

@@ -47,6 +47,21 @@ def test_a_bad_scenario_is_refused_by_field(text: str, field: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--metrics-port", "70000"), "--metrics-port"),
+        (("--metrics-port", "-1"), "--metrics-port"),
+        (("--metrics-port", "x"), "--metrics-port"),
+        (("--metrics-port", "0", "--metrics-host", "no.such.invalid"), "--metrics-host: cannot listen on"),
+    ],
+)
+def test_a_bad_address_of_metrics_is_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path, SCENARIO)
+    assert words in refusal(call("run", scenario, "--out", tmp_path / "run", *options))
+    assert files(tmp_path) == {"small.toml"}
+
+
+@pytest.mark.parametrize(
     ("override", "words"),
     [
         ("nonsense", "is not of the form path=value"),
