@@ -61,7 +61,7 @@ def apply_level() -> None:
 
 
 @contextmanager
-def bound_to(run: str, party: str | None = None) -> Iterator[None]:
+def bind_run(run: str, party: str | None = None) -> Iterator[None]:
     """Add run and process to the JSON lines of this process in the context."""
     before = _Bound.run, _Bound.party, _Bound.round
     _Bound.run, _Bound.party, _Bound.round = run, party, None
@@ -72,8 +72,9 @@ def bound_to(run: str, party: str | None = None) -> Iterator[None]:
 
 
 def bind_round(number: int) -> None:
-    """Add the current round to later JSON lines of this process."""
-    _Bound.round = number
+    """Add the current round to later JSON lines of the run that is bound."""
+    if _Bound.run is not None:
+        _Bound.round = number
 
 
 class JsonLines(logging.Formatter):

@@ -34,7 +34,7 @@ def test_a_line_is_one_json_object_with_all_fields() -> None:
 
 def test_run_party_and_round_are_bound_in_their_context_only() -> None:
     form = logs.JsonLines()
-    with logs.bound_to("r1", "p00"):
+    with logs.bind_run("r1", "p00"):
         logs.bind_round(3)
         inside = json.loads(form.format(record("x")))
     after = json.loads(form.format(record("x")))

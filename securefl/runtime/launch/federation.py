@@ -49,18 +49,19 @@ class LocalRun:
         directory: report.RunDirectory,
         metrics: report.RunMetrics,
         progress: report.Progress,
+        monitor: monitoring.RunMonitor | None = None,
+        metrics_url: str = "",
     ) -> None:
+        self._monitor = monitor
+        self._metrics_url = metrics_url
         self._scenario = scenario
         self._options = options
         self._directory = directory
         self._metrics = metrics
         self._progress = progress
-        # With privacy a failed training is its party's secret.
-        knows_trainings = scenario.privacy.unit == "none" or options.lab
+        knows_trainings = _knows_trainings(scenario, options)
         # With a clip bound, updates are cut only if it contradicts the range; the amount is a secret.
         knows_updates = options.lab or (knows_trainings and scenario.encoding.clip == "none")
-        self.monitor = monitoring.RunMonitor(options.run, scenario, trainings=knows_trainings)
-        self.metrics_url: str | None = None
         self._following = following.Following(
             metrics,
             progress,
@@ -98,8 +99,8 @@ class LocalRun:
             self._progress.start(self._header(mechanism))
             trained_on = options.site or f"data set {scenario.data.set}"
             self._progress.note(f"{trained_on}, keys for {scenario.parties} parties")
-            if self.metrics_url is not None:
-                self._progress.note(f"metrics at {self.metrics_url}/metrics")
+            if self._metrics_url:
+                self._progress.note(f"metrics at {self._metrics_url}/metrics")
             if self._device.note:
                 self._progress.note(self._device.note)
             broker, tls = self._broker(stack, private)
@@ -253,7 +254,8 @@ class LocalRun:
             raise SignalledError("its caller")
 
     def _take(self, name: PartyId, item: object) -> None:
-        self.monitor.take(name, item)
+        if self._monitor is not None:
+            self._monitor.take(name, item)
         self._following.take(name, item)
         if isinstance(item, Fatal):
             self._fatal[name] = item
@@ -284,6 +286,11 @@ def _as_client(brokers: transport.Brokers, tls: transport.LocalTls | None, name:
     )
 
 
+def _knows_trainings(scenario: Scenario, options: RunOptions) -> bool:
+    # With privacy a failed training is its party's secret.
+    return scenario.privacy.unit == "none" or options.lab
+
+
 def run_here(scenario: Scenario, options: RunOptions, progress: report.Progress) -> report.Summary:
     """Run a scenario on this machine; leave model, metrics, transcripts and summary behind.
 
@@ -311,20 +318,18 @@ def _run_in(
 ) -> report.Summary:
     started = time.monotonic()
     dishonest = attacks.behaviours_of(scenario, options.seed).keys()
-    with logs.bound_to(options.run), closing(directory.metrics()) as rows, ExitStack() as serving:
+    with logs.bind_run(options.run), closing(directory.metrics()) as rows, ExitStack() as serving:
         metrics = report.RunMetrics(scenario, rows.append, dishonest=dishonest, reread=directory.each_record)
-        federation = LocalRun(scenario, options, directory, metrics, progress)
+        monitor = monitoring.RunMonitor(options.run, scenario, trainings=_knows_trainings(scenario, options))
+        url = serving.enter_context(process.serve_metrics(options, monitor))
 
         def on_round(record: report.RoundRecord) -> None:
-            federation.monitor.take_round(record)
+            monitor.take_round(record)
             if options.on_round is not None:
                 options.on_round(record)
 
-        def keep_url(url: str) -> None:
-            federation.metrics_url = url
-
         metrics.on_round = on_round
-        serving.enter_context(process.serve_metrics(options, federation.monitor, keep_url))
+        federation = LocalRun(scenario, options, directory, metrics, progress, monitor, url)
 
         def conclude(end: report.RunEnd) -> report.Summary:
             rows.close()

@@ -138,35 +138,30 @@ def run_process(
         monitor.take(settings.name, news)
         tell(news)
 
-    def tell_url(url: str) -> None:
-        tell(report.Remark(f"metrics at {url}/metrics"))
-
-    served = serve_metrics(settings, monitor, tell_url)
     with (
-        logs.bound_to(settings.run, settings.name),
+        logs.bind_run(settings.run, settings.name),
         process.claim_folder(settings.out, settings.name),
-        served,
+        serve_metrics(settings, monitor) as url,
     ):
+        if url:
+            tell(report.Remark(f"metrics at {url}/metrics"))
         if leader is not None:
             leader.check()
         return _run(settings, tell_both, body, ring_bits, leader, monitor)
 
 
 @contextmanager
-def serve_metrics(
-    options: process.MetricsOptions, monitor: monitoring.RunMonitor, tell_url: Callable[[str], None]
-) -> Iterator[None]:
-    """Serve the state of ``monitor`` in the context if the options have a port.
+def serve_metrics(options: process.MetricsOptions, monitor: monitoring.RunMonitor) -> Iterator[str]:
+    """Serve the state of ``monitor`` in the context; yield the URL, empty if the options have no port.
 
     Raises:
         ConfigError: the address cannot be used, or prometheus_client is missing.
     """
     if options.metrics_port is None:
-        yield
+        yield ""
         return
     with monitoring.monitoring(options.metrics_host, options.metrics_port, monitor) as url:
-        tell_url(url)
-        yield
+        yield url
 
 
 def _run(

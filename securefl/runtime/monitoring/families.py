@@ -76,7 +76,11 @@ class Families:
         for name, text, value in (
             ("parties_expected", "Parties of the roster.", lambda one: one.expected),
             ("parties_joined", "Parties that have joined the run.", lambda one: one.joined),
-            ("parties_connected", "Parties that the broker has not reported as gone.", _connected),
+            (
+                "parties_connected",
+                "Parties that the broker has not reported as gone.",
+                lambda one: one.connected,
+            ),
             ("waiting_for_parties", "1 while too few parties are present.", lambda one: int(one.waiting)),
         ):
             yield self._gauge(states, name, text, _of_server(value))
@@ -154,10 +158,6 @@ class Families:
                 family.add_metric((self._monitor.run, process), number)
         filled: Metric = family
         return filled
-
-
-def _connected(state: ProcessState) -> int:
-    return state.connected
 
 
 def _of_server(

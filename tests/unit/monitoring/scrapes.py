@@ -30,7 +30,7 @@ def scrape(url: str) -> Samples:
     status, kind, text = fetch(f"{url}/metrics", OPENMETRICS)
     assert (status, kind.partition(";")[0]) == (200, "application/openmetrics-text")
     assert text.endswith("# EOF\n")
-    families = list(openmetrics.text_string_to_metric_families(text))
+    families = list(openmetrics.text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
     samples = {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
     assert len(samples) == sum(len(family.samples) for family in families), "a sample is there twice"
     _, kind, plain = fetch(f"{url}/metrics")
