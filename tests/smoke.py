@@ -38,6 +38,7 @@ SMOKE = frozenset(
         "tests/live/test_failing_training.py::test_a_model_that_raises_on_some_data_silences_nobody[embedded]",
         "tests/live/test_sites.py::test_python_takes_the_same_class_for_a_simulation_and_a_run",
         "tests/unit/test_api.py::test_live_audited_and_with_the_bits_of_the_simulation",
+        "tests/live/test_monitoring.py::test_every_scrape_of_a_run_can_be_read_and_the_last_has_the_numbers_of_the_summary",
         # Deployments: server and parties as programs of their own.
         "tests/live/test_deployed_leaves.py::test_a_deployed_run_leaves_what_a_local_one_leaves[embedded]",
         "tests/live/test_deployed_leaves.py::test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model[15]",
