@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic fresh brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions clean
+.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic fresh brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions release docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -84,6 +84,7 @@ compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.instal
 .venv-flower/.installed: PACKAGES := 'flwr[simulation]' torch scikit-learn
 .venv-nvflare/.installed: PACKAGES := nvflare torch scikit-learn
 .venv-pfl/.installed: PACKAGES := pfl torch scikit-learn
+.venv-release/.installed: PACKAGES := build setuptools cyclonedx-bom uv pipx
 .venv-%/.installed: interop/%.txt
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -c interop/$*.txt $(PACKAGES)
@@ -151,6 +152,10 @@ cuda-rehearsal: cuda-kit  ## install the kit offline beside what that machine ha
 	$(PYTHON) -m venv .venv-cuda
 	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt packaging
 	@touch $@
+
+# The key stays with its maintainer: make release ARGS="--key FILE --signer NAME".
+release: setup .venv-release/.installed  ## wheel, sdist, SBOM and digests in dist/, checked outside the checkout; docs/release.md
+	$(BIN)/python -m tools.release $(ARGS)
 
 clean:  ## remove what setup and tools made
 	rm -rf $(VENV) .venv-* .cuda .cuda-kit* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
