@@ -2,10 +2,10 @@
 
     python -m tools.release --builder .venv-release/bin/python --key ~/.ssh/securefl-release --signer NAME
 
-Wheel and sdist are built twice in different folders and must be equal, byte for byte; both must hold the files
-of the commit. The wheel is installed in a new environment and used from another folder. `dist/` receives wheel,
-sdist, constraints, SBOM (CycloneDX), `SHA256SUMS` and, with `--key`, its signature and the public half of the key.
-Nothing is uploaded or tagged.
+Wheel and sdist are built twice in different folders and must be equal, byte for byte; both must hold the
+files of the commit. The wheel is installed in a new environment and used from another folder. `dist/` receives
+wheel, sdist, constraints, SBOM (CycloneDX), `SHA256SUMS` and, with `--key`, its signature and the public half
+of the key. Nothing is uploaded or tagged.
 """
 
 from __future__ import annotations

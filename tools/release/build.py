@@ -168,5 +168,6 @@ def _compare(archive: Path, expected: Mapping[str, str], found: Mapping[str, str
 
 def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
-    assert file is not None
+    if file is None:
+        raise ConfigError(member.name, "is not a regular file in the archive")
     return file.read()
