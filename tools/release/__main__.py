@@ -3,7 +3,7 @@
     python -m tools.release --builder .venv-release/bin/python --key ~/.ssh/securefl-release --signer NAME
 
 Wheel and sdist are built twice in different folders and must be equal, byte for byte; both must hold the
-files of the commit. The wheel is installed in a new environment and used from another folder. `dist/` receives
+files of the commit. The wheel is installed in a new environment and used from another folder. `dist/` gets
 wheel, sdist, constraints, SBOM (CycloneDX), `SHA256SUMS` and, with `--key`, its signature and the public half
 of the key. Nothing is uploaded or tagged.
 """

@@ -33,7 +33,7 @@ def install(builder: Path, wheel: Path, version: str, constraints: Path, folder:
     environment = _environment(folder)
     command([builder, "-m", "venv", "--without-pip", folder / "clean"], folder)
     python = folder / "clean" / "bin" / "python"
-    pip = [builder, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    pip = [builder, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
     own = ["--no-index", "--no-deps", "--find-links", wheel.parent, f"securefl=={version}"]
     command([*pip, *own], folder, environment)
     command([*pip, "-c", constraints, f"securefl[{EXTRAS}]=={version}"], folder, environment)
