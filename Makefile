@@ -84,6 +84,7 @@ compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.instal
 .venv-flower/.installed: PACKAGES := 'flwr[simulation]' torch scikit-learn
 .venv-nvflare/.installed: PACKAGES := nvflare torch scikit-learn
 .venv-pfl/.installed: PACKAGES := pfl torch scikit-learn
+.venv-docs/.installed: PACKAGES := mkdocs mkdocs-material 'mkdocstrings[python]'
 .venv-release/.installed: PACKAGES := build setuptools cyclonedx-bom uv pipx
 .venv-%/.installed: interop/%.txt
 	$(PYTHON) -m venv .venv-$*
@@ -153,9 +154,13 @@ cuda-rehearsal: cuda-kit  ## install the kit offline beside what that machine ha
 	.venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt packaging
 	@touch $@
 
+docs: setup .venv-docs/.installed  ## the documentation as a site in site/: links checked, nothing from a network
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict $(ARGS)
+	$(BIN)/python -m tools.documentation.offline site
+
 # The key stays with its maintainer: make release ARGS="--key FILE --signer NAME".
 release: setup .venv-release/.installed  ## wheel, sdist, SBOM and digests in dist/, checked outside the checkout; docs/release.md
 	$(BIN)/python -m tools.release $(ARGS)
 
 clean:  ## remove what setup and tools made
-	rm -rf $(VENV) .venv-* .cuda .cuda-kit* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .cuda .cuda-kit* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

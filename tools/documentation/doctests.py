@@ -1,4 +1,4 @@
-"""Extension of griffe: examples of docstrings as blocks of code, which Markdown takes for quotations otherwise."""
+"""Extension of griffe: fences around the examples of docstrings; Markdown takes them for quotations."""
 
 from __future__ import annotations
 

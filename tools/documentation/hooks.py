@@ -1,7 +1,7 @@
 """Hooks of MkDocs: pages that are generated or lie outside of `docs`, and links to them.
 
-Pages of `docs` link to files of the repository, as on a forge. Here each linked file becomes a page: a Markdown
-file as it is, another one as a block of code. MkDocs then checks these links like all others.
+Pages of `docs` link to files of the repository, as on a forge. Here each linked file becomes a page: a
+Markdown file as it is, another one as a block of code. MkDocs then checks these links like all others.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ WINGS = ("cli", "lab", "runtime", "training", "protocol", "methods", "scenario",
 """Packages of the product, high to low; each has a page of its units."""
 UNITS = """# Units of `{wing}`
 
-Exports of the units of `securefl.{wing}`, for contributors, made from docstrings. [Contributing](../contributing.md#the-layout)
-explains the wings; users need the [Python API](../api.md) only. Terms: [glossary](../glossary.md).
+Exports of the units of `securefl.{wing}`, for contributors, made from docstrings.
+[Contributing](../contributing.md#the-layout) explains the wings; users need the [Python API](../api.md) only. Terms: [glossary](../glossary.md).
 
 """
 EXPORT = re.compile(r"^from \S+ import (\w+) as \1$", re.MULTILINE)
@@ -130,7 +130,7 @@ def _page(path: str, text: str) -> str:
 
 def _cli_reference() -> str:
     """Make the reference of commands with the interpreter that has securefl."""
-    done = subprocess.run(  # noqa: S603 - our own tool
+    done = subprocess.run(
         [PYTHON, "-m", "tools.documentation.cli_reference"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
