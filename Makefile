@@ -155,7 +155,7 @@ cuda-rehearsal: cuda-kit  ## install the kit offline beside what that machine ha
 	@touch $@
 
 docs: setup .venv-docs/.installed  ## the documentation as a site in site/: links checked, nothing from a network
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict $(ARGS)
 	$(BIN)/python -m tools.documentation.offline site
 
 # The key stays with its maintainer: make release ARGS="--key FILE --signer NAME".

@@ -1,4 +1,4 @@
-"""Commands of the pages for users of Flower and NVFlare, as they stand there, in the folder that they name."""
+"""Commands of the pages for users of Flower and NVFlare, as they stand there, in the folder they name."""
 
 from __future__ import annotations
 

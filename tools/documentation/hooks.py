@@ -1,44 +1,34 @@
 """Hooks of MkDocs: pages that are generated or lie outside of `docs`, and links to them.
 
-Pages of `docs` link to files of the repository, as on a forge. Here each linked file becomes a page: a
-Markdown file as it is, another one as a block of code. MkDocs then checks these links like all others.
+MkDocs checks links between pages, so each linked file of the repository becomes a page (`links.py`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import posixpath
 import re
 import subprocess
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
+from tools.documentation import links
+
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(os.environ.get("SECUREFL_PYTHON", ROOT / ".venv" / "bin" / "python"))
 """Interpreter with securefl: the environment of the site does not have it."""
-RENAMED = {
-    "README.md": "readme.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
-    "SECURITY.md": "security.md",
-}
-"""Places in the site of pages in the root of the repository."""
 SHIM = "assets/javascripts/iframe-worker.js"
 """Place in the site of iframe-worker 1.0.4, which lets the search run in pages opened from a folder."""
-LANGUAGES = {".py": "python", ".pyi": "python", ".toml": "toml", ".json": "json", ".ipynb": "json"}
-LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))|`[^`\n]+`")
-"""A link, or a span of code, which is no link."""
-BLOCK = re.compile(r"(^```[\s\S]*?^```|^(?: {4}|\t).*$)", re.MULTILINE)
 WINGS = ("cli", "lab", "runtime", "training", "protocol", "methods", "scenario", "base")
 """Packages of the product, high to low; each has a page of its units."""
 UNITS = """# Units of `{wing}`
 
 Exports of the units of `securefl.{wing}`, for contributors, made from docstrings.
-[Contributing](../contributing.md#the-layout) explains the wings; users need the [Python API](../api.md) only. Terms: [glossary](../glossary.md).
+[Contributing](../contributing.md#the-layout) explains the wings; users need the [Python API](../api.md).
+Terms: [glossary](../glossary.md).
 
 """
 EXPORT = re.compile(r"^from \S+ import (\w+) as \1$", re.MULTILINE)
@@ -55,7 +45,7 @@ def on_files(files: Any, config: Any) -> Any:
     generated = {"cli.md": _cli_reference(), **_units()}
     origins = {f"docs/{file.src_uri}": file for file in files.documentation_pages()}
     ahead = [(path, file.content_string) for path, file in origins.items()]
-    ahead += [(name, (ROOT / name).read_text(encoding="utf-8")) for name in RENAMED]
+    ahead += [(name, (ROOT / name).read_text(encoding="utf-8")) for name in links.RENAMED]
     seen = set(origins)
     while ahead:
         path, text = ahead.pop()
@@ -63,9 +53,9 @@ def on_files(files: Any, config: Any) -> Any:
             continue
         seen.add(path)
         if path not in origins:
-            generated[_site_path(path)] = _page(path, text)
+            generated[links.site_path(path)] = links.page(path, text)
         if path.endswith(".md"):
-            targets = {target for target in _outside(path, text) if target not in seen}
+            targets = {target for target in links.outside(path, text) if target not in seen}
             ahead += [(target, (ROOT / target).read_text(encoding="utf-8")) for target in sorted(targets)]
     files.append(File.generated(config, SHIM, abs_src_path=str(Path(__file__).with_name("iframe-worker.js"))))
     for name, text in generated.items():
@@ -78,54 +68,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     uri = page.file.src_uri
     if page.file.generated_by is not None:
         return markdown
-    return _rewritten(f"docs/{uri}", markdown)
-
-
-def _rewritten(path: str, text: str) -> str:
-    """Return the text of a file with the links of its page in the site."""
-    here = posixpath.dirname(_site_path(path))
-
-    def link(found: re.Match[str]) -> str:
-        target, _, anchor = (found[2] or "").partition("#")
-        if not target or re.match(r"[a-z]+:", target):
-            return found[0]
-        resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if not (ROOT / resolved).is_file():
-            return found[0]
-        moved = posixpath.relpath(_site_path(resolved), here or ".")
-        return found[1] + moved + (f"#{anchor}" if anchor else "") + found[3]
-
-    pieces = BLOCK.split(text)
-    return "".join(piece if place % 2 else LINK.sub(link, piece) for place, piece in enumerate(pieces))
-
-
-def _outside(path: str, text: str) -> set[str]:
-    """Tracked text files outside of `docs` that a page links to."""
-    found = set()
-    links = [link for piece in BLOCK.split(text)[::2] for link in LINK.finditer(piece) if link[2]]
-    for link in links:
-        target = link[2].partition("#")[0]
-        resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if target and not resolved.startswith(("docs/", "..")) and (ROOT / resolved).is_file():
-            found.add(resolved)
-    return found
-
-
-def _site_path(path: str) -> str:
-    """Return the place in the site of a file of the repository."""
-    if path.startswith("docs/"):
-        return path.removeprefix("docs/")
-    if path in RENAMED:
-        return RENAMED[path]
-    return f"source/{path}" if path.endswith(".md") else f"source/{path}.md"
-
-
-def _page(path: str, text: str) -> str:
-    """Return a file of the repository as a page."""
-    if path.endswith(".md"):
-        return _rewritten(path, text)
-    fence = "`" * (1 + max(map(len, re.findall(r"`+", text)), default=2))
-    return f"# {path}\n\n{fence}{LANGUAGES.get(PurePosixPath(path).suffix, '')}\n{text.rstrip()}\n{fence}\n"
+    return links.rewritten(f"docs/{uri}", markdown)
 
 
 def _cli_reference() -> str:

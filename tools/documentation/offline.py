@@ -1,7 +1,7 @@
 """Check of a built site: it loads nothing from a network.
 
-``python -m tools.documentation.offline site`` prints each script, style, font, image or frame of another host,
-and ends with 1 if there is one. Links that a reader follows may lead to other hosts.
+``python -m tools.documentation.offline site`` prints each script, style, font, image or frame of another
+host, and ends with 1 if there is one. Links that a reader follows may lead to other hosts.
 """
 
 from __future__ import annotations
