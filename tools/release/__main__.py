@@ -55,6 +55,7 @@ def make(options: argparse.Namespace) -> None:
         raise ConfigError("--signer", "is missing", "give the name of the key's owner")
     if command(["git", "status", "--porcelain", "--untracked-files=no"], ROOT).strip():
         raise ConfigError("git", "tracked files differ from the commit", "commit or stash them")
+    commit = command(["git", "rev-parse", "HEAD"], ROOT).strip()
     out: Path = options.out.absolute()
     strangers = _strangers(out)
     if strangers:
@@ -65,7 +66,7 @@ def make(options: argparse.Namespace) -> None:
         folder = Path(temporary)
         ready = folder / "ready"
         ready.mkdir()
-        for path in _files(options, folder):
+        for path in _files(options, commit, folder):
             shutil.copyfile(path, ready / path.name)
         _seal(options, ready)
         # Nothing of an older release stays beside the new files.
@@ -74,10 +75,10 @@ def make(options: argparse.Namespace) -> None:
     print(f"{out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
 
 
-def _files(options: argparse.Namespace, folder: Path) -> list[Path]:
+def _files(options: argparse.Namespace, commit: str, folder: Path) -> list[Path]:
     """Build, compare, install and try; return the files to publish."""
     builder = options.builder.absolute()
-    first, second = (build(ROOT, builder, folder / name) for name in ("a", "another-folder"))
+    first, second = (build(ROOT, commit, builder, folder / name) for name in ("a", "another-folder"))
     for one, other in zip(first, second, strict=True):
         if digest(one) != digest(other):
             raise ConfigError(
@@ -85,7 +86,7 @@ def _files(options: argparse.Namespace, folder: Path) -> list[Path]:
             )
     print("built twice with the same digests")
     sdist, wheel = first
-    files = tracked(ROOT)
+    files = tracked(ROOT, commit)
     check_wheel(wheel, files)
     check_sdist(sdist, files)
     print(f"complete: {len(files)} files of the commit")
@@ -97,7 +98,7 @@ def _files(options: argparse.Namespace, folder: Path) -> list[Path]:
     place.mkdir()
     python = install(builder, wheel, __version__, constraints, place)
     bill = folder / f"securefl-{__version__}.cdx.json"
-    _write_bill(builder, python, bill)
+    _write_bill(builder, python, commit_time(ROOT, commit), bill)
     print("installed in a new environment")
     for line in try_out(python, __version__, sdist, place):
         print(line)
@@ -107,14 +108,14 @@ def _files(options: argparse.Namespace, folder: Path) -> list[Path]:
     return [wheel, sdist, constraints, bill]
 
 
-def _write_bill(builder: Path, python: Path, path: Path) -> None:
+def _write_bill(builder: Path, python: Path, seconds: int, path: Path) -> None:
     """Write the SBOM of the new environment: the package, its extras and all they require."""
     table = path.with_suffix(".toml")
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     # The tool reads name, version and dependencies of the root component from this table.
     table.write_text(text.replace('dynamic = ["version"]', f'version = "{__version__}"'), encoding="utf-8")
     words = [builder, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON"]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit_time(ROOT))}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds)}
     command(
         [*words, "--mc-type", "library", "--pyproject", table, "-o", path, python], path.parent, environment
     )

@@ -42,39 +42,39 @@ def command(words: Sequence[str | Path], folder: Path, environment: Mapping[str,
     return done.stdout
 
 
-def tracked(root: Path) -> dict[str, str]:
+def tracked(root: Path, commit: str) -> dict[str, str]:
     """Return the SHA-256 of each file of the commit, by path."""
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
+    archive = subprocess.run(["git", "archive", commit], cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         return {
             member.name: hashlib.sha256(_read(tar, member)).hexdigest() for member in tar if member.isfile()
         }
 
 
-def export(root: Path, folder: Path) -> None:
+def export(root: Path, commit: str, folder: Path) -> None:
     """Write the files of the commit, without those that git does not track."""
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
+    archive = subprocess.run(["git", "archive", commit], cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
 
 
-def commit_time(root: Path) -> int:
+def commit_time(root: Path, commit: str) -> int:
     """Return the commit's time in seconds, the `SOURCE_DATE_EPOCH` of the build."""
-    return int(command(["git", "log", "-1", "--format=%ct"], root))
+    return int(command(["git", "log", "-1", "--format=%ct", commit], root))
 
 
-def build(root: Path, builder: Path, folder: Path) -> tuple[Path, Path]:
+def build(root: Path, commit: str, builder: Path, folder: Path) -> tuple[Path, Path]:
     """Build sdist and wheel of the commit in ``folder``; return their paths.
 
     The wheel is built from the sdist, so that the sdist is known to be sufficient. ``builder`` is an
     interpreter with the pinned `build` and `setuptools`.
     """
-    seconds = commit_time(root)
+    seconds = commit_time(root, commit)
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds), "PYTHONHASHSEED": "0"}
     environment.pop("PYTHONPATH", None)
     source, out = folder / "source", folder / "out"
     out.mkdir(parents=True)
-    export(root, source)
+    export(root, commit, source)
     words = [builder, "-m", "build", "--no-isolation", "--outdir", out]
     command([*words, "--sdist"], source, environment)
     (sdist,) = out.glob("*.tar.gz")
