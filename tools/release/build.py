@@ -75,7 +75,7 @@ def build(root: Path, commit: str, builder: Path, folder: Path) -> tuple[Path, P
     source, out = folder / "source", folder / "out"
     out.mkdir(parents=True)
     export(root, commit, source)
-    words = [builder, "-m", "build", "--no-isolation", "--outdir", out]
+    words: list[str | Path] = [builder, "-m", "build", "--no-isolation", "--outdir", out]
     command([*words, "--sdist"], source, environment)
     (sdist,) = out.glob("*.tar.gz")
     normalise(sdist, seconds)
