@@ -73,7 +73,7 @@ $(EXAMPLES)/.installed: pyproject.toml constraints.txt examples/requirements.txt
 		--target $(EXAMPLES)/vision torchvision==0.28.0
 	@touch $@
 
-interop: setup .venv-flower/.installed .venv-nvflare/.installed  ## Flower apps and an NVFlare script, here and there
+interop: setup .venv-flower/.installed .venv-nvflare/.installed .venv-docs/.installed  ## Flower apps, an NVFlare script, the site
 	$(TEST) -v -m interop tests/interop $(ARGS)
 
 compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.installed  ## one example in four frameworks, docs/frameworks.md
