@@ -231,7 +231,7 @@ def _ask(question: str, option: str) -> str:
     """Ask a person.
 
     Raises:
-        ConfigError: nobody answers, as in a script.
+        ConfigError: there is no answer, as in a script.
     """
     try:
         return str(typer.prompt(question, err=True))

@@ -347,7 +347,7 @@ def setup(run: RunFiles) -> PageSection:
         start = report.on_start(summary["seed"], seeded=seeded, simulated=summary["simulated"])
         found = found._replace(sentences=(*start, *found.sentences))
     else:
-        # A file without the seed leaves nothing to say about it.
+        # A file without the seed has no sentence about it.
         found = found._replace(sentences=tuple(one for one in found.sentences if one.line != "seed"))
     lines = [Paragraph(printable(line, 400)) for line in found.lines]
     return PageSection("scenario", "Scenario", (*lines, CodeBlock("scenario.toml", run.toml)))
