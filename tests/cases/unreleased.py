@@ -93,7 +93,7 @@ class InTurn(Repeater):
         if assignment is not None:
             self.drawn.setdefault(after.round, assignment.clusters)
         if node.name in self.setting.liars and hasattr(after, "past"):
-            denied = tuple(dict.fromkeys((*after.past.unreleased, *((self.plan.run, r) for r in self.drawn))))
+            denied = tuple(dict.fromkeys((*after.past.rounds_without_release, *((self.plan.run, r) for r in self.drawn))))
             past = replace(after.past, rounds_without_release=denied, unresolved=())
             node.phase = replace(after, past=past)
 

@@ -33,7 +33,7 @@ def hinted(node: Node, phase: Any) -> Any:
     """The same with two parties gone and late."""
     for party in (P1, P2):
         phase, _ = node.machine.step(phase, PresenceHint(phase.deadline - 9.0, party))
-    assert phase.standing.session.gone.keys() == {P1, P2}
+    assert phase.standing.session.disconnected.keys() == {P1, P2}
     return replace(phase, standing=replace(phase.standing, late=frozenset({P1, P2})))
 
 
@@ -50,21 +50,21 @@ def test_any_authentic_frame_clears_the_hints_of_its_sender_and_of_nobody_else(
     event = Received(phase.deadline - 8.0, P1, Place(-1), message, b"frame")
     after, effects = node.machine.step(phase, event)
     assert any(isinstance(effect, Reject) for effect in effects) == refused
-    assert after.standing.session.gone.keys() == after.standing.late == {P2}
+    assert after.standing.session.disconnected.keys() == after.standing.late == {P2}
 
 
 def test_nobody_keeps_in_mind_who_is_no_party() -> None:
     """The broker could fill the server's memory with names."""
     node, phase = greeting()
     after, _ = node.machine.step(phase, PresenceHint(phase.deadline - 9.0, PartyId("stranger")))
-    assert after.standing.session.gone == {}
+    assert after.standing.session.disconnected == {}
 
 
 def test_a_part_of_a_message_clears_them_too() -> None:
     """Who sends a large vector is there for as long as that takes."""
     node, phase = greeting()
     phase, _ = node.machine.step(hinted(node, phase), Heard(phase.deadline - 8.0, P1))
-    assert phase.standing.session.gone.keys() == phase.standing.late == {P2}
+    assert phase.standing.session.disconnected.keys() == phase.standing.late == {P2}
 
 
 def test_a_server_that_was_away_forgets_all_hints_and_says_that_it_is_here() -> None:
@@ -73,9 +73,9 @@ def test_a_server_that_was_away_forgets_all_hints_and_says_that_it_is_here() -> 
     now = phase.deadline - 8.0
     phase, effects = node.machine.step(phase, Offline(now))
     assert Report(ConnectionLost()) in effects
-    assert phase.standing.session.gone.keys() == {P1, P2}
+    assert phase.standing.session.disconnected.keys() == {P1, P2}
     phase, effects = node.machine.step(phase, Online(now + 1.0, 2, kept=True))
-    assert (phase.standing.session.gone, phase.standing.late) == ({}, frozenset())
+    assert (phase.standing.session.disconnected, phase.standing.late) == ({}, frozenset())
     assert Report(ConnectionBack(2, kept=True)) in effects
     assert Send(EVERYONE, Place(-1), HERE) in effects
 
