@@ -93,7 +93,8 @@ class InTurn(Repeater):
         if assignment is not None:
             self.drawn.setdefault(after.round, assignment.clusters)
         if node.name in self.setting.liars and hasattr(after, "past"):
-            denied = tuple(dict.fromkeys((*after.past.rounds_without_release, *((self.plan.run, r) for r in self.drawn))))
+            drawn = ((self.plan.run, round_) for round_ in self.drawn)
+            denied = tuple(dict.fromkeys((*after.past.rounds_without_release, *drawn)))
             past = replace(after.past, rounds_without_release=denied, unresolved=())
             node.phase = replace(after, past=past)
 
