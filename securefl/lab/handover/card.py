@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -22,7 +23,11 @@ def model_card(run: RunFiles, weights: dict[str, dict[str, Any]]) -> str:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - 50 ms, for this alone
 
     environment = Environment(  # noqa: S701 - Markdown
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_escape,
     )
     template = resources.files(__package__).joinpath("card.md.j2").read_text(encoding="utf-8")
     summary = run.summary or {}
@@ -45,6 +50,11 @@ def model_card(run: RunFiles, weights: dict[str, dict[str, Any]]) -> str:
         digits=digits,
         version=__version__,
     )
+
+
+def _escape(value: object) -> object:
+    """Escape the markup of Markdown in text: names and reasons come from outside."""
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", printable(value, 2_000)) if isinstance(value, str) else value
 
 
 def _metric_rows(run: RunFiles) -> dict[str, Any]:

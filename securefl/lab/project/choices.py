@@ -7,6 +7,7 @@ from typing import Final
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import is_name
+from securefl.methods.privacy import MAX_EPSILON, MIN_EPSILON
 
 KINDS: Final[dict[str, str]] = {
     "torch": "your own torch code",
@@ -43,8 +44,9 @@ class Project:
             raise ConfigError(
                 "--sites", f"is {self.sites}", f"take 3 to {_MOST_SITES}; edit federation.toml for more"
             )
-        if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
-            raise ConfigError("--epsilon", f"is {self.epsilon:g}", "take a number above 0, or none")
+        if self.epsilon is not None and not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
+            remedy = f"take {MIN_EPSILON:g} to {MAX_EPSILON:g}, or none"
+            raise ConfigError("--epsilon", f"is {self.epsilon:g}", remedy)
 
     @property
     def site(self) -> str:

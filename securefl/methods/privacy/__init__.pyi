@@ -2,7 +2,9 @@ from .accountant import MIN_DELTA as MIN_DELTA
 from .accountant import epsilon as epsilon
 from .accountant import need_dp_accounting as need_dp_accounting
 from .accountant import quick_epsilon as quick_epsilon
+from .calibration import MAX_EPSILON as MAX_EPSILON
 from .calibration import MAX_SIGMA as MAX_SIGMA
+from .calibration import MIN_EPSILON as MIN_EPSILON
 from .calibration import MIN_SIGMA as MIN_SIGMA
 from .calibration import TOLERANCE as TOLERANCE
 from .calibration import calibrate as calibrate

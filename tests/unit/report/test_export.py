@@ -137,6 +137,18 @@ def test_a_run_that_failed_or_exposed_updates_says_so(run: Path, tmp_path: Path)
         assert text in card
 
 
+def test_text_from_outside_is_no_markup_of_the_card(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    summary |= {"exit_code": 1, "exit_meaning": "<script>", "reason": "[a](http://x) | `b`\n# c"}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    export_run(folder, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert r"\<script\>. \[a\](http://x) \| \`b\`" in card
+    assert "\n# c" not in card
+
+
 def test_refusals(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
