@@ -384,13 +384,14 @@ def test_connections_that_end_at_once_are_made_ever_more_rarely() -> None:
     async def body() -> None:
         broker = Fickle(stands=0.05)
         async with broker as url:
-            limits = MqttLimits(first_pause=0.1, longest_pause=5.0, give_up_after=3.0)
+            # Long enough for a loaded machine to connect twice: pauses double from 0.1 s to 5 s.
+            limits = MqttLimits(first_pause=0.1, longest_pause=5.0, give_up_after=10.0)
             sender = await MqttTransport.connect(url, "hasty", ("x",), limits=limits)
             with pytest.raises(
                 RunAbortedError, match="check that no other program uses the client id 'hasty'"
             ):
                 await sender.receive()
             await sender.close()
-        assert 1 <= broker.connections <= 8, "a loaded machine makes fewer, never more"
+        assert 1 < broker.connections <= 10
 
     run(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -83,8 +84,12 @@ def simulated(
     write_tensors(folder / "w.safetensors", Site("p00").parameters())
     file = folder / "metrics.toml"
     file.write_text(TEXT)
-    scenario = securefl.load(file, (f"model.file='{folder / 'w.safetensors'}'", *overrides))
-    return securefl.simulate(scenario, site=site, out=folder / "run", seed=4, seeded=seeded, verbose=verbose)
+    # A path relative to the folder: draws follow from the scenario, which must not name a temporary folder.
+    with contextlib.chdir(folder):
+        scenario = securefl.load(file, ("model.file='w.safetensors'", *overrides))
+        return securefl.simulate(
+            scenario, site=site, out=folder / "run", seed=4, seeded=seeded, verbose=verbose
+        )
 
 
 def pooled(names: Any, w: Any) -> dict[str, float]:
