@@ -36,7 +36,7 @@ class SecureflError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls __init__ with args, which hold the whole line only.
-        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # not in typeshed
 
 
 class UsageError(SecureflError):

@@ -19,7 +19,7 @@ def from_kit(role: str) -> Callable[[CommandT], CommandT]:
     """Return a decorator that lets a command take a kit of this role as its first argument."""
 
     def mark_command(command: CommandT) -> CommandT:
-        command.expand_arguments = lambda words: expand(words, role)  # type: ignore[attr-defined]
+        command.expand_arguments = lambda words: expand(words, role)  # type: ignore[attr-defined]  # typer copies it
         return command
 
     return mark_command
@@ -33,19 +33,16 @@ def expand(words: Sequence[str], role: str) -> list[str]:
     Raises:
         ConfigError: the kit or a file of it is invalid, or it is for another role.
     """
-    kits = [word for word in words if is_kit(word, first=word is words[0])]
-    if not kits or _HELP.intersection(words):
+    at = next((number for number, word in enumerate(words) if is_kit(word, first=number == 0)), None)
+    if at is None or _HELP.intersection(words):
         return list(words)
-    if kits[0] is not words[0]:
-        raise ConfigError(
-            kits[0], "is a kit, and not the first argument", f"securefl {role} {kits[0]} --run ID"
-        )
-    kit = provision.read_kit(Path(kits[0]))
+    file = words[at]
+    if at > 0:
+        raise ConfigError(file, "is a kit, and not the first argument", f"securefl {role} {file} --run ID")
+    kit = provision.read_kit(Path(file))
     if kit.role != role:
-        remedy = (
-            f"securefl {kit.role} {kits[0]}" if kit.role != "broker" else "start mosquitto with its files"
-        )
-        raise ConfigError(kits[0], f"is the kit of {kit.name}, a {kit.role}", remedy)
+        remedy = f"securefl {kit.role} {file}" if kit.role != "broker" else "start mosquitto with its files"
+        raise ConfigError(file, f"is the kit of {kit.name}, a {kit.role}", remedy)
     kit.check(provision.utc_now())
     os.chdir(kit.folder)
     own_budget = any(word.partition("=")[0] == "--budget" for word in words)

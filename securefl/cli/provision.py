@@ -236,7 +236,9 @@ def _ask(question: str, option: str) -> str:
     try:
         return str(typer.prompt(question, err=True))
     except typer.Abort:
-        raise ConfigError(option, "is not given, and nobody answered", "compare it, and give it") from None
+        raise ConfigError(
+            option, "is not given, and there was no answer", "compare it, and give it"
+        ) from None
 
 
 def _report(outcome: provision.SigningOutcome) -> None:

@@ -62,7 +62,7 @@ SECRET = re.compile(r"[0-9A-Fa-f]{32,}|[0-9A-Za-z+/_-]{43,}={0,2}|b'|\\\\x[0-9a-
 
 
 def secrets_in(line: str, keys: Sequence[bytes]) -> list[str]:
-    """What of a line may be a key, a seed or a share: known keys in any form, and any long run of bytes."""
+    """Parts of a line that may be a key, a seed or a share: known keys in any form, long runs of bytes."""
     message = re.sub(r"mqtts?://\S+|sfl/\S+", "", line)
     forms = [form for key in keys for form in (key.hex(), base64.b64encode(key).decode().rstrip("="))]
     return SECRET.findall(message) + [form for form in forms if form in line]

@@ -1,4 +1,4 @@
-"""How many parties a step of the server waits for, those that have answered included."""
+"""Number of parties that a step of the server waits for, with those that have answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.world import World, scenario
 
 
 def test_every_step_asks_as_many_as_it_still_waits_for_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a round without dropouts all parties are asked, and a phase that works asks nobody."""
+    """In a round without dropouts all parties are asked, and a working phase asks no party."""
     seen: dict[str, set[tuple[int, int]]] = {}
     step = ServerMachine.step
 

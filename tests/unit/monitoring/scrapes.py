@@ -12,7 +12,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
-"""What Prometheus asks for first."""
+"""Format that Prometheus prefers."""
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 

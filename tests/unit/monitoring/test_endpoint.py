@@ -132,8 +132,8 @@ def test_labels_do_not_grow_with_what_peers_send(monitor: RunMonitor, url: str) 
     monitor.take(SERVER, Refusal(1.0, "p01", "what?"))
     before = scrape(url).keys()
     for number in range(1000):
-        monitor.take(SERVER, Refusal(1.0, f"nobody{number}", f"reason {number}"))
-        monitor.take(SERVER, Traffic({f"nobody{number}": (1, 1)}))
+        monitor.take(SERVER, Refusal(1.0, f"stranger{number}", f"reason {number}"))
+        monitor.take(SERVER, Traffic({f"stranger{number}": (1, 1)}))
     assert scrape(url).keys() == before
     assert MOST_VALUES <= 64
 
