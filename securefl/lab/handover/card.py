@@ -9,44 +9,35 @@ from typing import Any
 from securefl.base import crypto
 from securefl.base.text import digits
 from securefl.base.version import __version__
-from securefl.lab.run_page import RunFiles
+from securefl.lab import templates
+from securefl.lab.run_page import RunFiles, SummaryFields
 from securefl.runtime.report import best_evaluated, list_of, printable
 
 
-def model_card(run: RunFiles, weights: dict[str, dict[str, Any]]) -> str:
+def model_card(run: RunFiles, summary: SummaryFields, weights: dict[str, dict[str, Any]]) -> str:
     """Return the card.
 
     Args:
-        run: an ended run.
+        run: files of an ended run.
+        summary: of the run.
         weights: ``sha256``, ``arrays`` and ``parameters`` by file name, without control variates.
     """
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - 50 ms, for this alone
-
-    environment = Environment(  # noqa: S701 - Markdown
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_escape,
-    )
-    template = resources.files(__package__).joinpath("card.md.j2").read_text(encoding="utf-8")
-    summary = run.summary or {}
-    return environment.from_string(template).render(
+    return templates.render(
+        resources.files(__package__).joinpath("card.md.j2"),
+        escape=_escape,
         name=run.scenario.name,
         description=printable(run.scenario.description, 400),
         run=summary,
         scenario=run.scenario,
         scenario_digest=crypto.digest("scenario file", run.toml.encode()).hex(),
         weights=weights,
-        metrics=_metric_rows(run),
+        metrics=_metric_rows(run, kept=summary.outcome.model.which == "best"),
         tested=_test_rows(run),
         rounds=len(run.records),
         left_out=sum(len({*record.rejected, *record.failed}) for record in run.records),
         parties=list_of(sorted({party for record in run.records for party in record.counted}), 40),
         audit=run.audit,
         rule_name=type(run.scenario.aggregation.rule).__name__,
-        privacy=summary.get("privacy", {}),
-        verification=summary.get("verification"),
         digits=digits,
         version=__version__,
     )
@@ -57,14 +48,13 @@ def _escape(value: object) -> object:
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", printable(value, 2_000)) if isinstance(value, str) else value
 
 
-def _metric_rows(run: RunFiles) -> dict[str, Any]:
-    """Return the sites' metrics and the round that they belong to; empty without any."""
-    best = best_evaluated(run.records, run.scenario)
-    kept = best is not None and (run.summary or {}).get("outcome", {}).get("model", {}).get("which") == "best"
-    found = best if kept else next((one for one in reversed(run.records) if one.metrics), None)
+def _metric_rows(run: RunFiles, *, kept: bool) -> dict[str, Any]:
+    """Return the sites' metrics of the ``kept`` best model, else the latest, with their round; or nothing."""
+    best = best_evaluated(run.records, run.scenario) if kept else None
+    found = best or next((one for one in reversed(run.records) if one.metrics), None)
     if found is None:
         return {}
-    return {"round": found.round, "exact": kept, "rows": found.metrics}
+    return {"round": found.round, "exact": best is not None, "rows": found.metrics}
 
 
 def _test_rows(run: RunFiles) -> dict[str, Any]:

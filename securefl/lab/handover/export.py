@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from securefl.base import files
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError
+from securefl.lab import new_folder
 from securefl.lab.handover.card import model_card
 from securefl.lab.run_page import read_run
 from securefl.runtime.report import RunDirectory
@@ -23,21 +24,14 @@ def export_run(path: Path, out: Path) -> tuple[Path, ...]:
     run, directory = read_run(path), RunDirectory(path)
     if run.summary is None:
         raise ConfigError(str(path), "has not ended: it has no summary", "export the run when it has ended")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("--out", f"{out} exists and is not empty", "name a new folder")
+    new_folder.check_new(out, "--out")
     content = _weights(directory, run.scenario.groups.count)
     described = {name: _describe(data, name) for name, data in content.items()}
-    content["README.md"] = model_card(run, described).encode()
+    content["README.md"] = model_card(run, run.summary, described).encode()
     content["scenario.toml"] = run.toml.encode()
     sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(content.items()))
     content["SHA256SUMS"] = sums.encode()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, data in content.items():
-            files.write_whole(out / name, data)
-    except OSError as error:
-        raise RunAbortedError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    return tuple(out / name for name in content)
+    return new_folder.fill_folder(out, content)
 
 
 def _weights(directory: RunDirectory, groups: int) -> dict[str, bytes]:

@@ -9,8 +9,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from securefl.base import files
-from securefl.base.errors import ConfigError, RunAbortedError
+from securefl.base.errors import ConfigError
+from securefl.lab import new_folder, templates
 from securefl.lab.project.choices import Project
 from securefl.methods import feasibility
 from securefl.scenario import parse_scenario
@@ -28,35 +28,20 @@ def write_project(folder: Path, project: Project) -> tuple[Path, ...]:
         ConfigError: the folder exists and is not empty, or the choices do not fit together.
         RunAbortedError: a file cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(str(folder), "exists and is not empty", "name a new folder")
+    new_folder.check_new(folder, "FOLDER")
     texts = _texts(project)
     feasibility.check(parse_scenario(texts["federation.toml"]))
-    written = []
-    try:
-        for name, text in texts.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            files.write_whole(folder / name, text.encode())
-            written.append(folder / name)
-    except OSError as error:
-        raise RunAbortedError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    return tuple(written)
+    return new_folder.fill_folder(folder, {name: text.encode() for name, text in texts.items()})
 
 
 def _texts(project: Project) -> dict[str, str]:
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - 50 ms, for this alone
-
-    environment = Environment(  # noqa: S701 - the files are no HTML
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
     root = resources.files(__package__).joinpath("templates")
     found: dict[str, str] = {}
     # The built-in training of tables needs no files of its own.
     parts = [part for part in ("common", project.kind) if root.joinpath(part).is_dir()]
     for part in parts:
         for name, file in _files(root.joinpath(part)):
-            template = environment.from_string(file.read_text(encoding="utf-8"))
-            found[name.removesuffix(_ENDING)] = template.render(project=project)
+            found[name.removesuffix(_ENDING)] = templates.render(file, project=project)
     if project.kind == "tables":
         found["patients.csv"] = _patients()
     return found

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.runtime import report
 from securefl.scenario import Scenario, to_toml
+
+FieldsT = TypeVar("FieldsT", bound=Struct)
 
 
 class ExposedUpdate(Struct, frozen=True):
@@ -87,6 +89,29 @@ class SummaryFields(Struct, frozen=True):
     verification: VerifiedFields = VerifiedFields()
 
 
+class AuditFinding(Struct, frozen=True):
+    """Fields of a finding."""
+
+    severity: Literal["holds", "note", "warning", "breach"]
+    claim: str
+
+
+class AuditPart(Struct, frozen=True):
+    """Fields of one of the audit's ``audits``."""
+
+    title: str
+    findings: list[AuditFinding]
+
+
+class AuditFields(Struct, frozen=True):
+    """Fields of ``audit/audit.json`` that page and card read."""
+
+    format: Literal["securefl audit 1"]
+    verdict: str
+    exit_code: int
+    audits: list[AuditPart]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
     """Content of a run's folder."""
@@ -94,10 +119,10 @@ class RunFiles:
     path: Path
     scenario: Scenario
     records: tuple[report.RoundRecord, ...]
-    summary: dict[str, Any] | None
-    """Content of ``summary.json``; None while it is unfinished."""
-    audit: dict[str, Any] | None
-    """Content of ``audit/audit.json``; None if the run was not audited."""
+    summary: SummaryFields | None
+    """None while the run is unfinished."""
+    audit: AuditFields | None
+    """None if the run was not audited."""
 
     @property
     def toml(self) -> str:
@@ -124,27 +149,26 @@ def read_run(path: Path) -> RunFiles:
     )
 
 
-def _read_summary(directory: report.RunDirectory) -> dict[str, Any]:
-    found = directory.read_summary()
+def _read_summary(directory: report.RunDirectory) -> SummaryFields:
+    again = "restore the file, or use the version that wrote it"
+    return _fields(directory.read_summary(), SummaryFields, directory.summary_file, again)
+
+
+def _read_audit(file: Path) -> AuditFields:
+    again = f"run securefl audit {file.parent.parent} --force"
+    with files.reading(file, again):
+        raw = file.read_bytes()
     try:
-        msgspec.convert(found, SummaryFields)
+        found = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(str(file), "is not the report of an audit", again) from error
+    return _fields(found, AuditFields, file, again)
+
+
+def _fields(found: object, kind: type[FieldsT], file: Path, remedy: str) -> FieldsT:
+    try:
+        return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         text = str(error)
-        raise ConfigError(
-            str(directory.summary_file),
-            f"is damaged, or of another version of securefl: {text[:1].lower()}{text[1:200]}",
-            "restore the file, or use the version that wrote it",
-        ) from None
-    return found
-
-
-def _read_audit(file: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        known = found["format"] == "securefl audit 1"
-    except (OSError, ValueError, KeyError, TypeError):
-        known = False
-    if not known:
-        again = f"run securefl audit {file.parent.parent} --force"
-        raise ConfigError(str(file), "is not the report of an audit", again)
-    return found
+        reason = f"is damaged, or of another version of securefl: {text[:1].lower()}{text[1:200]}"
+        raise ConfigError(str(file), reason, remedy) from None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from securefl.base.errors import ConfigError
+from securefl.base.errors import EXIT_EXPECTED, EXIT_PAUSED, ConfigError
 from securefl.base.text import count, digits
 from securefl.base.version import __version__
+from securefl.lab import templates
 from securefl.lab.experiments import write_result
 from securefl.lab.run_page.blocks import Page, Tile, Tiles, Tone
-from securefl.lab.run_page.collect import RunFiles, read_run
+from securefl.lab.run_page.collect import ExpectedFields, RunFiles, read_run
 from securefl.lab.run_page.sections import sections_of
 from securefl.methods import feasibility
 from securefl.runtime.report import percent, printable, seconds
@@ -28,16 +29,10 @@ def run_page(run: RunFiles, *, live: bool = False) -> str:
         run: content of its folder.
         live: True if the page reloads itself while the run is unfinished.
     """
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - 50 ms, for this alone
-
     source = resources.files(__package__)
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(source.joinpath("page.html").read_text(encoding="utf-8"))
     style = source.joinpath("page.css").read_text(encoding="utf-8")
     reloads = RELOAD_SECONDS if live and run.summary is None else None
-    return template.render(page=_page(run, reloads), style=style)
+    return templates.render(source.joinpath("page.html"), page=_page(run, reloads), style=style)
 
 
 def follow_run(path: Path, file: Path) -> None:
@@ -68,15 +63,12 @@ def write_page(file: Path, text: str) -> None:
 
 
 def _page(run: RunFiles, reloads: int | None) -> Page:
-    summary = run.summary
-    done, planned = len(run.records), run.scenario.stop.rounds
-    unfinished = f"The run has not ended: {done} of {planned} rounds are done."
-    verdict, tone = (unfinished, "note") if summary is None else _verdict(summary)
+    verdict, tone = _verdict(run)
     return Page(
         name=run.scenario.name,
         subtitle=printable(run.scenario.description, 400),
         verdict=printable(verdict, 400),
-        tone=tone,  # type: ignore[arg-type]
+        tone=tone,
         tiles=_head_tiles(run),
         sections=sections_of(run),
         version=__version__,
@@ -84,37 +76,39 @@ def _page(run: RunFiles, reloads: int | None) -> Page:
     )
 
 
-def _verdict(summary: dict[str, Any]) -> tuple[str, Tone]:
-    code, meaning = summary["exit_code"], summary["exit_meaning"]
-    tone: Tone = "bad" if code not in {0, 5} else "good" if code == 0 else "warning"
-    return f"Exit {code}: {meaning}. {summary['reason']}.", tone
+def _verdict(run: RunFiles) -> tuple[str, Tone]:
+    summary = run.summary
+    if summary is None:
+        done, planned = len(run.records), run.scenario.stop.rounds
+        return f"The run has not ended: {done} of {planned} rounds are done.", "note"
+    tones: dict[int, Tone] = {EXIT_EXPECTED: "good", EXIT_PAUSED: "warning"}
+    text = f"Exit {summary.exit_code}: {summary.exit_meaning}. {summary.reason}."
+    return text, tones.get(summary.exit_code, "bad")
 
 
 def _head_tiles(run: RunFiles) -> Tiles:
-    summary, records = run.summary or {}, run.records
-    outcome = summary.get("outcome", {})
+    summary, records = run.summary, run.records
     tiles = [Tile("rounds", f"{len(records)} of {run.scenario.stop.rounds}", "ended")]
     last = records[-1] if records else None
     if last is not None and last.accuracy is not None:
         tiles.append(Tile("accuracy", percent(last.accuracy), "of the last model, on the test set"))
-    kept = outcome.get("model", {}).get("which") == "best"
-    evaluated = "model that was kept" if kept else "last evaluated model"
-    for name, value in outcome.get("evaluation", {}).items():
-        tiles.append(Tile(name, digits(value), f"at the sites, of the {evaluated}"))
+    if summary is not None:
+        kept = summary.outcome.model.which == "best"
+        evaluated = "model that was kept" if kept else "last evaluated model"
+        for name, value in summary.outcome.evaluation.items():
+            tiles.append(Tile(name, digits(value), f"at the sites, of the {evaluated}"))
     tiles.append(Tile("parties", str(run.scenario.parties), _layout(run.scenario)))
     if last is not None and last.epsilon:
         known = [spent for spent in last.epsilon.values() if spent is not None]
         tiles.append(
             Tile("epsilon spent", digits(max(known)) if known else "no guarantee", "largest of a party")
         )
-    if "seconds" in summary:
-        tiles.append(
-            Tile("duration", seconds(summary["seconds"]), "simulated" if summary.get("simulated") else "")
-        )
-    for one in summary.get("expectations", ()):
-        if not one["ok"]:
-            measured = digits(one["measured"])
-            tiles.append(Tile(f"expectation missed: {one['metric']}", measured, _limits_text(one), "bad"))
+    if summary is not None:
+        tiles.append(Tile("duration", seconds(summary.seconds), "simulated" if summary.simulated else ""))
+        for one in summary.expectations:
+            if not one.ok:
+                label = f"expectation missed: {one.metric}"
+                tiles.append(Tile(label, digits(one.measured), _limits_text(one), "bad"))
     return Tiles(tuple(tiles))
 
 
@@ -125,6 +119,6 @@ def _layout(scenario: Scenario) -> str:
     return f"{count(len(sizes), 'cluster')} of {span}"
 
 
-def _limits_text(one: dict[str, Any]) -> str:
-    ends = (("at least", one["at_least"]), ("at most", one["at_most"]))
+def _limits_text(one: ExpectedFields) -> str:
+    ends = (("at least", one.at_least), ("at most", one.at_most))
     return " and ".join(f"{label} {digits(end)}" for label, end in ends if end is not None)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from securefl.base.errors import EXIT_EXPECTED
 from securefl.base.text import count, digits
 from securefl.lab.run_page import charts
 from securefl.lab.run_page.blocks import (
@@ -153,7 +154,7 @@ def server_view(run: RunFiles) -> PageSection:
         nothing = Paragraph("No sum was opened: the server saw only masked vectors.", "good")
         return PageSection("view", "What the server could see", (nothing,) if run.records else ())
     smallest, needed = min(sizes), run.scenario.secure_sum.k_anonymity
-    single = (run.summary or {}).get("server_view", {}).get("single_updates", [])
+    single = run.summary.server_view.single_updates if run.summary else []
     facts = (
         Tile("cluster sums opened", f"{sum(sizes.values()):,}"),
         Tile(
@@ -170,7 +171,7 @@ def server_view(run: RunFiles) -> PageSection:
         Tile(
             "single updates exposed",
             str(len(single)) if run.summary else "not known yet",
-            list_of(f"{one['party']} in round {one['round']}" for one in single) if single else "",
+            list_of(f"{one.party} in round {one.round}" for one in single),
             _judge(not single),
         ),
     )
@@ -205,7 +206,7 @@ def privacy(run: RunFiles) -> PageSection:
             Tile("delta", str(run.scenario.privacy.delta)),
         )
     )
-    text = (run.summary or {}).get("privacy", {}).get("guarantee")
+    text = run.summary.privacy.guarantee if run.summary else ""
     stated = (Paragraph(f"Guarantee: {text}."),) if text else ()
     return PageSection(
         "privacy",
@@ -289,13 +290,13 @@ def audit(run: RunFiles) -> PageSection:
         text = f"The run was not audited, or its audit is elsewhere. Audit it by: securefl audit {run.path}"
         return PageSection("audit", "Audit", (Paragraph(text),) if run.summary else ())
     blocks: list[PageBlock] = [
-        Paragraph(f"Verdict: {run.audit['verdict']}.", _judge(run.audit["exit_code"] == 0))
+        Paragraph(f"Verdict: {run.audit.verdict}.", _judge(run.audit.exit_code == EXIT_EXPECTED))
     ]
     tones: list[Tone] = []
-    for one in run.audit["audits"]:
-        rows = [(finding["severity"], finding["claim"]) for finding in one["findings"]]
-        blocks.append(PageTable(one["title"], ("result", "finding"), rows))
-        tones += [_TONES.get(severity, "warning") for severity, _ in rows]
+    for one in run.audit.audits:
+        rows = [(finding.severity, finding.claim) for finding in one.findings]
+        blocks.append(PageTable(one.title, ("result", "finding"), rows))
+        tones += [_TONES[finding.severity] for finding in one.findings]
     return PageSection(
         "audit", "Audit", tuple(blocks), next((tone for tone in _WORST if tone in tones), None)
     )
@@ -341,13 +342,13 @@ def rejections(run: RunFiles) -> PageSection:
 
 def setup(run: RunFiles) -> PageSection:
     """Return the header of the run, and its scenario."""
-    found, summary = report.run_header(run.scenario), run.summary or {}
-    if "seed" in summary:
-        seeded = summary["server_view"]["insecure_seeded_entropy"]
-        start = report.on_start(summary["seed"], seeded=seeded, simulated=summary["simulated"])
+    found, summary = report.run_header(run.scenario), run.summary
+    if summary is not None:
+        seeded = summary.server_view.insecure_seeded_entropy
+        start = report.on_start(summary.seed, seeded=seeded, simulated=summary.simulated)
         found = found._replace(sentences=(*start, *found.sentences))
     else:
-        # A file without the seed has no sentence about it.
+        # The seed is not known before the end.
         found = found._replace(sentences=tuple(one for one in found.sentences if one.line != "seed"))
     lines = [Paragraph(printable(line, 400)) for line in found.lines]
     return PageSection("scenario", "Scenario", (*lines, CodeBlock("scenario.toml", run.toml)))

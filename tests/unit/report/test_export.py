@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -14,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import securefl
+from securefl.base import files
 from securefl.lab.handover import export_run
 from tests.unit.cli.programs import call, refusal
 
@@ -132,7 +134,8 @@ def test_a_run_that_failed_or_exposed_updates_says_so(run: Path, tmp_path: Path)
     for text in (
         "did not end as expected: an expectation was missed", "worse than guessing", "p05 in round 2",
         "derive from a seed", "epsilon 2 at delta 0.01.", "No guarantee for p03.",
-        "confirmed the step of 2 rounds; 1 rounds were not confirmed", "single updates were exposed",
+        "confirmed the step of 2 rounds; rounds that were not confirmed, and changed nothing: 1",
+        "single updates were exposed",
     ):  # fmt: skip
         assert text in card
 
@@ -168,3 +171,23 @@ def test_refusals(run: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
     assert "scenario.toml is missing" in refusal(call("export", tmp_path / "full"))
     assert call("export", run, "--out", tmp_path / "full" / "x" / "y").exit_code == 3
+
+
+def test_an_export_that_fails_in_the_middle_leaves_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = files.write_whole
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "scenario.toml":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_whole", full)
+        assert call("export", run, "--out", tmp_path / "new").exit_code == 3
+        (tmp_path / "empty").mkdir()
+        assert call("export", run, "--out", tmp_path / "empty").exit_code == 3
+    assert not (tmp_path / "new").exists()
+    assert not any((tmp_path / "empty").iterdir())
+    assert call("export", run, "--out", tmp_path / "new").exit_code == 0

@@ -9,16 +9,24 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import securefl
-from securefl.base.errors import ConfigError
+from securefl.base.errors import (
+    EXIT_ABORTED,
+    EXIT_DECIDE,
+    EXIT_EXPECTED,
+    EXIT_PAUSED,
+    EXIT_UNEXPECTED,
+    ConfigError,
+)
 from securefl.base.ids import PartyId
 from securefl.lab.run_page import charts, page, read_run, run_page
 from securefl.lab.run_page.blocks import Chart, PageSection, PageTable, Paragraph
-from securefl.lab.run_page.collect import RunFiles
+from securefl.lab.run_page.collect import AuditFields, RunFiles, SummaryFields
 from securefl.lab.run_page.participation import participation_blocks
 from securefl.lab.run_page.sections import sections_of
 from securefl.methods.metrics.pooling import Measured
@@ -48,11 +56,23 @@ def out(name: str, reason: str) -> LeftOut:
     return LeftOut(PartyId(name), reason)
 
 
-def of(*records: RoundRecord, summary: dict[str, object] | None = None, audit: object = None) -> RunFiles:
-    return RunFiles(
-        path=Path("/runs/x"), scenario=SCENARIO, records=records, summary=summary,
-        audit=audit,  # type: ignore[arg-type]
-    )  # fmt: skip
+def ended(exit_code: int = 0, **view: object) -> SummaryFields:
+    """The summary of a run that has ended."""
+    fields: dict[str, object] = {
+        "securefl": "1", "run": "r", "seed": 0, "simulated": True, "exit_code": exit_code,
+        "exit_meaning": "x", "reason": "y", "seconds": 1.0, "outcome": {"model_destroyed": False},
+        "expectations": [],
+        "server_view": {
+            "opened_sums": 1, "smallest_sum": 1, "single_updates": [], "insecure_seeded_entropy": False,
+        } | view,
+    }  # fmt: skip
+    return msgspec.convert(fields, SummaryFields)
+
+
+def of(
+    *records: RoundRecord, summary: SummaryFields | None = None, audit: AuditFields | None = None
+) -> RunFiles:
+    return RunFiles(path=Path("/runs/x"), scenario=SCENARIO, records=records, summary=summary, audit=audit)
 
 
 def section(run: RunFiles, key: str) -> PageSection:
@@ -121,7 +141,7 @@ def test_its_numbers_are_those_of_the_run(run: Path) -> None:
     text, summary = run_page(read_run(run)), json.loads((run / "summary.json").read_text())
     assert f"{100 * rows[-1]['accuracy']:.1f} %" in text
     for row in rows:
-        assert f'<td class="number">{row["accuracy"]:.3g}'[:28] in text
+        assert f'<td class="number">{row["accuracy"]:.3g}' in text
     assert f"<b>{summary['server_view']['opened_sums']}</b>" in text
     assert summary["exit_meaning"] in text
     assert "has not ended" not in text
@@ -169,23 +189,35 @@ def test_the_command_writes_and_refuses(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     (folder / "audit").mkdir()
-    for text in ("{", "[]", '{"format": "securefl audit 0"}'):
+    for text in ("{", "[]", '{"format": "securefl audit 0"}', '{"format": "securefl audit 1"}'):
         (folder / "audit" / "audit.json").write_text(text)
-        assert "is not the report of an audit (run securefl audit" in refusal(call("report", folder))
+        told = refusal(call("report", folder))
+        assert "audit.json: is " in told
+        assert told.endswith(f"(run securefl audit {folder} --force)")
 
 
 def test_an_audit_stands_on_the_page() -> None:
     found = {
+        "format": "securefl audit 1",
         "verdict": "1 of 2 findings are worse than the scenario allows", "exit_code": 1,
         "audits": [{"title": "Exposure", "findings": [
             {"severity": "breach", "claim": "The server can compute p00's update."},
             {"severity": "holds", "claim": "The rest holds."},
         ]}],
     }  # fmt: skip
-    audit = section(of(record(0), summary={"exit_code": 0}, audit=found), "audit")
+    audit = section(of(record(0), summary=ended(), audit=msgspec.convert(found, AuditFields)), "audit")
     assert audit.tone == "bad"
     assert tables(audit)["Exposure"].rows[0] == ("breach", "The server can compute p00's update.")
-    assert "securefl audit /runs/x" in texts(section(of(record(0), summary={"exit_code": 0}), "audit"))
+    assert "securefl audit /runs/x" in texts(section(of(record(0), summary=ended()), "audit"))
+
+
+@pytest.mark.parametrize(
+    ("code", "tone"),
+    [(EXIT_EXPECTED, "good"), (EXIT_UNEXPECTED, "bad"), (EXIT_ABORTED, "bad"), (EXIT_PAUSED, "warning"),
+     (EXIT_DECIDE, "bad")],
+)  # fmt: skip
+def test_the_verdict_has_the_tone_of_the_exit_code(code: int, tone: str) -> None:
+    assert f'<p class="verdict {tone}"' in run_page(of(record(0), summary=ended(code)))
 
 
 def test_text_from_outside_is_no_markup() -> None:
@@ -226,8 +258,7 @@ def test_the_margin_to_exposure() -> None:
     calm = section(of(record(0, counted=("a", "b", "c"), sums=(members("a", "b", "c"),))), "view")
     assert calm.tone == "good"
     assert "2 of 3" in run_page(of(record(0, sums=(members("a", "b", "c"),))))
-    view = {"single_updates": [{"round": 0, "party": "a"}]}
-    single: dict[str, object] = {"exit_code": 1, "server_view": view}
+    single = ended(1, single_updates=[{"round": 0, "party": "a"}])
     assert section(of(record(0, sums=(members("a"),)), summary=single), "view").tone == "bad"
 
 
