@@ -26,6 +26,7 @@ from securefl.runtime.transport import (
 
 PhaseT = TypeVar("PhaseT")
 _STOPPED: Final = "stopped by "
+LEFT: Final = "asked to leave before the next round"
 
 
 def read_own_identity(settings: ProcessSettings) -> tuple[crypto.Identity, crypto.Roster]:
@@ -150,9 +151,11 @@ def stop_on_signals(shell: Shell[PhaseT]) -> None:
     """Let SIGTERM, SIGINT and SIGHUP end the shell's run in good order.
 
     SIGTERM and SIGHUP first request a pause if another process can resume the run. Signals ignored at the
-    start (``nohup``, a launcher) stay ignored.
+    start (``nohup``, a launcher) stay ignored. SIGUSR1 lets a party leave before the next round.
     """
     loop = asyncio.get_running_loop()
+    if shell.leaves:
+        loop.add_signal_handler(signal.SIGUSR1, shell.leave, LEFT)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             end = shell.stop if number == signal.SIGINT else shell.pause

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from securefl.base.errors import PeerError, RunAbortedError, SecureflError
-from securefl.base.ids import SERVER, PartyId, RunId
+from securefl.base.ids import DEALER, SERVER, PartyId, RunId
 from securefl.protocol import kernel, messages
 from securefl.protocol.round import LoopStoodStill, RunEffect
 from securefl.protocol.wire import Delivery, FramePart, Inbox, Outbox, topics
@@ -125,6 +125,15 @@ class Shell(Generic[PhaseT]):
         else:
             self._pausing = True
             self._events.put_nowait(kernel.PauseAsked(self._clock(), reason))
+
+    @property
+    def leaves(self) -> bool:
+        """True for a party, which can leave between rounds."""
+        return self._me not in {SERVER, DEALER}
+
+    def leave(self, reason: str) -> None:
+        """Ask a party's machine to leave before the next round."""
+        self._events.put_nowait(kernel.PauseAsked(self._clock(), reason))
 
     def stop(self, reason: str) -> None:
         """End the machine's run early (from a signal handler)."""

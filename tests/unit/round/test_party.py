@@ -9,7 +9,7 @@ from securefl.base.arrays import F32
 from securefl.base.ids import SERVER, PartyId
 from securefl.methods.encoding.ring import from_ring
 from securefl.protocol.kernel.effects import Aborted, Finished
-from securefl.protocol.kernel.events import DeadlinePassed, Place, Received
+from securefl.protocol.kernel.events import DeadlinePassed, PauseAsked, Place, Received
 from securefl.protocol.messages.rounds import ModelAnnounce
 from securefl.protocol.round.party.machine import PartyMachine
 from securefl.protocol.round.party.phases import Ended, Idle, ModelReceived, PartyContext
@@ -116,3 +116,18 @@ def test_the_store_forgets_a_round() -> None:
     with pytest.raises(KeyError):
         store.get(handle)
     assert store.put(b"def") != handle
+
+
+def test_a_party_asked_to_leave_ends_with_the_model_of_the_next_round() -> None:
+    party = machine()
+    phase, _ = party.start(0.0)
+    phase, _ = party.step(phase, model(0))  # type: ignore[arg-type]
+    phase, effects = party.step(phase, PauseAsked(1.5, "the policy's hours end"))
+    assert isinstance(phase, ModelReceived)
+    assert effects == ()
+    # A repeated model belongs to the same round.
+    phase, _ = party.step(phase, model(0))  # type: ignore[arg-type]
+    assert isinstance(phase, ModelReceived)
+    phase, effects = party.step(phase, model(1))  # type: ignore[arg-type]
+    assert isinstance(phase, Ended)
+    assert Aborted("the policy's hours end", resumable=True, over=False) in effects

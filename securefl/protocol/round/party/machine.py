@@ -110,6 +110,8 @@ class PartyMachine:
                 | kernel.Heard()
                 | kernel.PauseAsked()
             ):
+                if isinstance(event, kernel.PauseAsked):
+                    phase = replace(phase, past=replace(phase.past, leaves=event.reason))
                 return phase, ()
             case _:
                 assert_never(event)
@@ -201,6 +203,9 @@ class PartyMachine:
         if isinstance(message, messages.BestModel):
             return phase, draw.on_best(self._ctx, phase, place, message)
         after = draw.on_model(self._ctx, phase, place, message)
+        if after is not phase and not isinstance(phase, phases.Ended) and phase.past.leaves:
+            # The round before is over for this party, its signatures included.
+            return phases.Ended(), (kernel.Aborted(phase.past.leaves, over=False, resumable=True),)
         return after, (kernel.Report(reports.SatOut(phase.round, INPUT_NOT_COUNTED)),) if isinstance(
             phase, phases.Working
         ) else ()

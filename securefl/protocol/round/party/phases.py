@@ -146,6 +146,8 @@ class PartyHistory:
     values: StartValues = field(default_factory=lambda: NO_VALUES)
     is_paused: bool = False
     """True if the server last announced a pause: silence is then expected."""
+    leaves: str = ""
+    """Reason to leave before the next round; empty to stay."""
 
 
 @dataclass(frozen=True, slots=True)
