@@ -36,6 +36,10 @@ COMMANDS = {
     "verify": "Verify, round by round, that the model of a run follows from its certified sums.",
     "server": "Run the server: draw clusters, open cluster sums, aggregate them. It never sees an update.",
     "party": "Run one party, with its own key and its own data.",
+    "agent": (
+        "Stay at this machine, and take part in the runs that the operator submits and the policy allows."
+    ),
+    "runs": "Submit runs to the agents of a federation, approve, list and stop them.",
     "site": "Prepare your own training: write its first weights, or try one round.",
     "statistics": (
         "Compute counts, means, deviations, ranges and histograms of the sites' columns with secure sums."

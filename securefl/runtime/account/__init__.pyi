@@ -1,5 +1,6 @@
 from .entries import Forgiven as Forgiven
 from .file import AccountFile as AccountFile
+from .file import AccountInUseError as AccountInUseError
 from .file import account_beside as account_beside
 from .file import begin_account as begin_account
 from .head import MACHINE_VARIABLE as MACHINE_VARIABLE
@@ -17,3 +18,4 @@ from .summary import chosen_epsilon as chosen_epsilon
 from .summary import key_digest as key_digest
 from .summary import own_atom_keys as own_atom_keys
 from .summary import spent_epsilon as spent_epsilon
+from .summary import without_run as without_run

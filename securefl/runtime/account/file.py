@@ -50,6 +50,10 @@ def begin_account(path: Path, owner: crypto.PublicIdentity) -> None:
     files.sync_folder(path.parent)
 
 
+class AccountInUseError(ConfigError):
+    """Account that another process of this key holds."""
+
+
 class AccountFile:
     """Account in use, locked against other processes; a last line cut off by a crash is dropped.
 
@@ -208,7 +212,7 @@ def _hold_lock(head: AccountHead, path: Path, owner: crypto.PublicIdentity) -> i
 
 
 def _in_use(path: Path, owner: crypto.PublicIdentity) -> ConfigError:
-    return ConfigError(
+    return AccountInUseError(
         str(path),
         f"is in use: another process runs with {owner.name}'s key",
         "wait for its end: one key serves one process",

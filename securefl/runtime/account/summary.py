@@ -306,6 +306,13 @@ def spent_epsilon(entries: Sequence[Entry], unit: privacy.Unit, but: Run | None 
     return total
 
 
+def without_run(entries: Sequence[Entry], run: str) -> tuple[Entry, ...]:
+    """Return the entries of all runs but those of one id."""
+    of_run = [of.run == run for of, _ in _with_runs(entries)]
+    before = len(entries) - len(of_run)
+    return (*entries[:before], *(entry for entry, it in zip(entries[before:], of_run, strict=True) if not it))
+
+
 def chosen_epsilon(entries: Sequence[Entry], but: Run | None = None) -> float:
     """Return the epsilon of all choices of task groups, except in the run ``but``."""
     return math.fsum(

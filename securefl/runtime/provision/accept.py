@@ -30,7 +30,7 @@ from securefl.runtime.provision.kit import (
     read_kit,
     role_of,
 )
-from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY, plain_file
+from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY, broker_url, plain_file
 from securefl.runtime.provision.request import key_folders
 
 _HISTORY: Final = "history.jsonl"
@@ -206,9 +206,7 @@ def _member_contents(
 ) -> tuple[dict[str, bytes], KitFiles, KitRun]:
     """Return the files of machines other than the broker, and the tables of their kit."""
     settings, roster = answer.body.settings, answer.history.roster()
-    host = settings.broker_host
-    host = f"[{host.strip('[]')}]" if ":" in host else host
-    broker = f"mqtts://{host}:{settings.broker_port}"
+    broker = broker_url(settings.broker_host, settings.broker_port)
     if name in WITHOUT_IDENTITY:
         own = {_ROSTER: crypto.roster_text(roster).encode()}
         return own, msgspec.structs.replace(found, roster=_ROSTER), KitRun(broker=broker)

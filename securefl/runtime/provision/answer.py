@@ -79,9 +79,7 @@ def write_answer(path: Path, body: AnswerBody, operator: crypto.Identity) -> Non
         ConfigError: it cannot be written.
     """
     text = msgspec.json.encode(body).decode()
-    message = signed.message_of("securefl answer", text)
-    file = signed.SignedFile(kind="securefl answer", body=text, signature=operator.sign(message).hex())
-    signed.write_signed(path, file)
+    signed.write_signed(path, signed.SignedFile.sign("securefl answer", text, operator))
 
 
 def read_answer(path: Path) -> Answer:

@@ -20,8 +20,9 @@ from securefl.base.ids import PartyId
 from securefl.methods import feasibility
 from securefl.runtime.provision import answer, certificates, history, inputs, signed
 from securefl.runtime.provision.inputs import PROJECT
-from securefl.runtime.provision.project import BROKER, OPERATOR, read_project
+from securefl.runtime.provision.project import BROKER, read_project
 from securefl.runtime.provision.request import KeyRequest
+from securefl.runtime.transport import OPERATOR
 from securefl.scenario import Scenario
 
 _OPERATOR_KEY: Final = f"{OPERATOR}.key"
@@ -186,6 +187,22 @@ class Authority:
         self._member(name)
         self._append(history.KeysRevoked(name=name, reason=reason), now)
         return self._finish(now)
+
+    def client_files(self, folder: Path, now: datetime) -> dict[str, Path]:
+        """Write a key and a certificate of one day, with which the operator connects to the broker.
+
+        Returns:
+            Paths in ``folder`` by their names in :func:`securefl.runtime.transport.parse_brokers`.
+        """
+        made = {"ca_file": "ca.pem", "cert_file": "operator.pem", "key_file": "operator.tls.key"}
+        paths = {field: folder / name for field, name in made.items()}
+        key = certificates.new_key()
+        certificates.write_key(paths["key_file"], key)
+        name, public = PartyId(OPERATOR), key.public_key()
+        text = certificates.issue(self._certificate, self._key, name, public, 1, now, ())
+        signed.write_file(paths["cert_file"], text.encode())
+        signed.write_file(paths["ca_file"], self._certificate.encode())
+        return paths
 
     def _member(self, name: str) -> history.Member:
         try:

@@ -20,8 +20,9 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.runtime.provision import certificates
 from securefl.runtime.provision.certificates import Revoked, TlsCertificate
-from securefl.runtime.provision.project import OPERATOR, WITHOUT_IDENTITY, is_machine
+from securefl.runtime.provision.project import WITHOUT_IDENTITY, is_machine
 from securefl.runtime.provision.signed import from_hex, sha256
+from securefl.runtime.transport import OPERATOR
 
 NOTHING: Final = "0" * 64
 """Hash before the first line."""

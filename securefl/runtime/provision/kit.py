@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta
 
 from securefl.base import crypto, files
@@ -146,6 +147,10 @@ class MachineKit:
             raise ConfigError(f"{self.path}: kit.operator", "is not the operator of the history", _AGAIN)
         return found
 
+    def of_run(self, files: KitFiles, run: KitRun) -> MachineKit:
+        """Return this kit with other files and defaults for one run, to be used for :meth:`words` only."""
+        return replace(self, content=msgspec.structs.replace(self.content, files=files, run=run))
+
     def words(self, run: str | None, *, own_budget: bool = False) -> list[str]:
         """Return the arguments of ``securefl party``, ``server``, ``dealer`` or ``observer`` with this kit.
 
@@ -192,6 +197,16 @@ class MachineKit:
         if scenario.privacy.unit == "none" or (not own_budget and scenario.privacy.budget is None):
             return 0.0
         return math.fsum(_spent(key, scenario.privacy.unit) for key in former)
+
+    def spent_in_others(self, unit: privacy.Unit, run: str) -> float:
+        """Return the epsilon that all keys of a party have spent in other runs than ``run``.
+
+        Raises:
+            AccountInUseError: a party of this key runs.
+            ConfigError: an account cannot be read.
+        """
+        keys = [one / f"{self.name}.key" for one in key_folders(self.folder)]
+        return math.fsum(_spent(key, unit, run) for key in keys if key.exists())
 
     def _checks(self, now: datetime) -> list[tuple[str, Callable[[], str]]]:
         """Return the checks by subject; each raises ``ConfigError`` or returns its result."""
@@ -300,10 +315,10 @@ def kit_text(content: KitFile) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _spent(key: Path, unit: privacy.Unit) -> float:
+def _spent(key: Path, unit: privacy.Unit, but: str = "") -> float:
     owner = crypto.read_identity(key).public
     with account.AccountFile(account.account_beside(key), owner, None) as file:
-        return account.spent_epsilon(file.entries, unit)
+        return account.spent_epsilon(account.without_run(file.entries, but), unit)
 
 
 def _text(path: Path) -> str:

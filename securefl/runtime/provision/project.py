@@ -9,13 +9,11 @@ from msgspec import Meta
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.protocol import messages
-from securefl.runtime.transport import OBSERVER
+from securefl.runtime.transport import OBSERVER, OPERATOR
 from securefl.scenario import FileTable, Name, read_table
 
 BROKER: Final = "broker"
 """Name of the broker's machine."""
-OPERATOR: Final = "operator"
-"""Name in the operator's key file."""
 ROLES: Final = (SERVER, BROKER, DEALER)
 WITHOUT_IDENTITY: Final = (BROKER, OBSERVER)
 """Names of machines with a TLS key only, which are not in the roster."""
@@ -28,12 +26,22 @@ _OWN: Final = re.compile(r"[\w.]+:\w+")
 _PREFIX: Final = re.compile(r"/[\w./-]+")
 
 
+def broker_url(host: str, port: int) -> str:
+    """Return the URL of a broker with TLS; an IPv6 address gets its brackets."""
+    return f"mqtts://[{host.strip('[]')}]:{port}" if ":" in host else f"mqtts://{host}:{port}"
+
+
 class BrokerTable(FileTable, frozen=True, kw_only=True):
     """Address of the broker."""
 
     host: str
     """Host name or IP address under which all machines reach the broker."""
     port: Port = 8883
+
+    @property
+    def url(self) -> str:
+        """Address of the broker as a URL."""
+        return broker_url(self.host, self.port)
 
 
 class ServerTable(FileTable, frozen=True, kw_only=True):

@@ -44,6 +44,30 @@ TimeoutStopSec=600
 [Install]
 WantedBy=multi-user.target
 """
+_AGENT: Final = """\
+# Written by securefl provision accept: the agent, which starts the processes of all runs.
+[Unit]
+Description=securefl agent {name} of {project}
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+{common}ReadWritePaths={folder}
+StateDirectory={stem}
+StateDirectoryMode=0700
+Environment=SECUREFL_STATE=%S/{stem} HOME=%S/{stem}
+ExecStart={prefix}/.venv/bin/securefl agent {folder}/{kit}
+Restart=on-failure
+RestartSec=5
+RestartPreventExitStatus=2
+# The agent lets its processes leave: a server finishes its round first.
+KillMode=mixed
+TimeoutStopSec=600
+
+[Install]
+WantedBy=multi-user.target
+"""
 _BROKER: Final = """\
 # Written by securefl provision accept.
 [Unit]
@@ -116,7 +140,7 @@ def service_stem(project: str, name: str) -> str:
 def member_services(
     folder: Path, *, project: str, name: str, role: str, prefix: str, host: str
 ) -> dict[str, str]:
-    """Return unit, Compose file and container recipe of a party, the server or the dealer, by file name.
+    """Return units, Compose file and container recipe of a party, the server or the dealer, by file name.
 
     Args:
         folder: of the kit.
@@ -131,11 +155,15 @@ def member_services(
     unit = _MEMBER.format(
         common=common, folder=folder, project=project, name=name, role=role, prefix=prefix, stem=stem, kit=KIT
     )
+    agent = _AGENT.format(
+        common=common, folder=folder, project=project, name=name, prefix=prefix, stem=stem, kit=KIT
+    )
     compose = _COMPOSE.format(
         folder=folder, project=project, name=name, role=role, hostname=host or f"{project}-{name}", kit=KIT
     )
     return {
         f"{stem}@.service": unit,
+        **({} if role == "observer" else {f"{stem}.service": agent}),
         "compose.yaml": compose,
         "Containerfile": _RECIPE.format(folder=folder),
     }

@@ -1,9 +1,9 @@
-"""Signed files between operator and sites: one JSON object with the signed text and its signatures."""
+"""Signed files and messages between operator and machines: a JSON object with text and signatures."""
 
 import base64
 import hashlib
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,9 @@ from securefl.base import crypto, files
 from securefl.base.errors import ConfigError
 
 ContentT = TypeVar("ContentT", bound=Struct)
-Kind = Literal["securefl request", "securefl answer"]
+Kind = Literal[
+    "securefl request", "securefl answer", "securefl submission", "securefl stop order", "securefl notice"
+]
 LARGEST: Final = 64 * 2**20
 """Bytes of a file that is read."""
 
@@ -27,6 +29,11 @@ class SignedFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ed25519 signature by the identity that the text names, 128 hexadecimal digits; empty for a broker."""
     tls_signature: str = ""
     """In requests: signature by the TLS key, in Base64."""
+
+    @classmethod
+    def sign(cls, kind: Kind, body: str, signer: crypto.Identity) -> Self:
+        """Return a text signed by an identity."""
+        return cls(kind=kind, body=body, signature=signer.sign(message_of(kind, body)).hex())
 
     @property
     def message(self) -> bytes:
@@ -67,16 +74,31 @@ def read_signed(path: Path, kind: Kind, remedy: str) -> SignedFile:
     """
     with files.reading(path, remedy), path.open("rb") as file:
         raw = file.read(LARGEST + 1)
-    what = "an answer" if kind == "securefl answer" else "a request"
     if len(raw) > LARGEST:
-        raise ConfigError(str(path), f"is larger than {LARGEST // 2**20} MiB: it is not {what}", remedy)
+        raise ConfigError(
+            str(path), f"is larger than {LARGEST // 2**20} MiB: it is not {_article(kind)}", remedy
+        )
+    return decode_signed(raw, kind, str(path), remedy)
+
+
+def decode_signed(raw: bytes, kind: Kind, source: str, remedy: str) -> SignedFile:
+    """Decode a signed file or message, unverified.
+
+    Raises:
+        ConfigError: it is damaged, or of another kind; the error begins with ``source``.
+    """
     try:
         found = msgspec.json.decode(raw, type=SignedFile)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"is not {what}: {_brief(error)}", remedy) from None
+        raise ConfigError(source, f"is not {_article(kind)}: {_brief(error)}", remedy) from None
     if found.kind != kind:
-        raise ConfigError(str(path), f"is another signed file, not {what}", remedy)
+        raise ConfigError(source, f"is another signed file, not {_article(kind)}", remedy)
     return found
+
+
+def _article(kind: Kind) -> str:
+    noun = kind.removeprefix("securefl ")
+    return f"{'an' if noun == 'answer' else 'a'} {noun}"
 
 
 def write_signed(path: Path, signed: SignedFile) -> None:

@@ -1,5 +1,6 @@
 from .acl import ACL_RULES as ACL_RULES
 from .acl import OBSERVER as OBSERVER
+from .acl import OPERATOR as OPERATOR
 from .acl import mosquitto_acl as mosquitto_acl
 from .addresses import Brokers as Brokers
 from .addresses import parse_brokers as parse_brokers

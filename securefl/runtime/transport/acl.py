@@ -2,7 +2,7 @@
 
 The broker is untrusted: signatures and sealing protect the protocol. At an honest broker these rules stop a
 party from flooding another's topics or forging a last will. A user is a client certificate's common name.
-``peer/<to>/<from>`` are topics between parties.
+``peer/<to>/<from>`` are topics between parties; ``sfl-agents`` is between operator and agents.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,11 @@ Access = Literal["read", "write", "readwrite"]
 OBSERVER = "observer"
 """User that may read all topics and write only its own probe and status."""
 
+OPERATOR = "operator"
+"""User that submits runs to agents."""
+
 _ROOT = "sfl/1/+"
+_AGENTS = "sfl-agents/1/+"
 
 
 class AccessRule(NamedTuple):
@@ -36,10 +40,18 @@ ACL_RULES = (
     AccessRule(None, "write", f"{_ROOT}/status/%u"),
     AccessRule(None, "read", f"{_ROOT}/status/{SERVER}"),
     AccessRule(None, "readwrite", f"{_ROOT}/probe/%u"),
+    AccessRule(None, "read", f"{_AGENTS}/orders/#"),
+    AccessRule(None, "read", f"{_AGENTS}/status/+/{SERVER}"),
+    AccessRule(None, "write", f"{_AGENTS}/status/+/%u"),
     AccessRule(SERVER, "write", f"{_ROOT}/down/+"),
     AccessRule(SERVER, "read", f"{_ROOT}/up/+"),
     AccessRule(SERVER, "read", f"{_ROOT}/status/+"),
+    AccessRule(SERVER, "readwrite", f"{_AGENTS}/orders/#"),
+    AccessRule(SERVER, "read", f"{_AGENTS}/status/#"),
     AccessRule(OBSERVER, "read", "sfl/1/#"),
+    AccessRule(OPERATOR, "read", f"{_AGENTS}/#"),
+    AccessRule(OPERATOR, "write", f"{_AGENTS}/orders/#"),
+    AccessRule(OPERATOR, "write", f"{_AGENTS}/probe"),
 )
 
 

@@ -1,0 +1,58 @@
+"""``securefl agent``: a machine's agent, which takes part in the runs that its policy allows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from securefl.base.errors import ConfigError
+from securefl.cli import console
+from securefl.runtime import agents, provision
+
+
+def agent(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The kit.toml of this machine.")],
+    *,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Policy of this site. Default: policy.toml beside the kit; a server needs none."),
+    ] = None,
+    parallel: Annotated[
+        int, typer.Option(min=1, max=64, help="At the server: number of runs that it leads at the same time.")
+    ] = 1,
+    write_policy: Annotated[
+        bool, typer.Option("--write-policy", help="Write a policy to edit, with the installed code, and end.")
+    ] = False,
+) -> None:
+    """Stay at this machine, and take part in the runs that the operator submits and the policy allows.
+
+    Code never comes from the wire: a run names code that this site has installed, and the policy its digest.
+    SIGTERM ends the agent after its processes have left in good order; the next start continues their runs.
+
+    Exit codes: 0 stopped, or the policy is written; 2 refused; 3 the disk failed.
+    """
+    if write_policy:
+        _write_policy(provision.read_kit(kit), policy)
+        return
+    settings = agents.AgentSettings(
+        kit=kit.absolute(), policy=None if policy is None else policy.absolute(), parallel=parallel
+    )
+    working = agents.Agent(settings, lambda text: console.say(f"agent: {text}"))
+    asyncio.run(working.run())
+    console.say("agent: stopped")
+
+
+def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
+    if kit.role != "party":
+        raise ConfigError(str(kit.path), f"is the kit of a {kit.role}", "only sites have a policy")
+    path = file or kit.folder / agents.POLICY
+    if path.exists():
+        raise ConfigError(str(path), "exists already", "edit it, or move it away")
+    site, data = kit.content.run.site, kit.content.run.data
+    digest = agents.digest_of_code(site, kit.folder) if site else ""
+    provision.write_file(path, agents.first_policy(site, data, digest).encode())
+    agents.read_policy(path)
+    console.say(f"{path}  a person decides about each run; edit it")

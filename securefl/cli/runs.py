@@ -1,0 +1,285 @@
+"""``securefl runs``: runs of agents, at the operator (its folder) or at one machine (its kit)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from securefl.base.errors import EXIT_UNEXPECTED, ConfigError
+from securefl.base.ids import SERVER, PartyId
+from securefl.cli import console
+from securefl.cli.program import Program
+from securefl.runtime import agents, provision, report
+
+app = Program(
+    help="Submit runs to the agents of a federation, approve, list and stop them.", no_args_is_help=True
+)
+
+PlaceArgument = Annotated[
+    Path, typer.Argument(metavar="PLACE", help="The operator's folder, or the kit.toml of a machine.")
+]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The operator's folder.")]
+KitArgument = Annotated[Path, typer.Argument(metavar="KIT", help="The kit.toml of this machine.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+ReasonOption = Annotated[str, typer.Option(help="Cause, in one line, for all who see the run.")]
+_POLL = 0.5
+"""Seconds between two looks at a log."""
+
+
+@app.command()
+def submit(
+    folder: FolderArgument,
+    run: RunArgument,
+    *,
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Scenario. Default: that of the project.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="First weights. Default: those beside the project.")
+    ] = None,
+    site: Annotated[
+        str,
+        typer.Option(metavar="MODULE:NAME", help="Code that the sites have. Default: that of the project."),
+    ] = "",
+    data: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Samples in each site's folder. Default: those of the project."),
+    ] = "",
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Site that does not take part; repeat for more.")
+    ] = None,
+    hours: Annotated[float, typer.Option(help="Hours in which sites may accept and start the run.")] = 24.0,
+    note: Annotated[str, typer.Option(help="Purpose, for the people who decide.")] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Print the answers, until the run ends or cannot begin.")
+    ] = False,
+) -> None:
+    """At the operator: sign a run, and submit it to all agents. It begins when all its sites have accepted.
+
+    The id of a run is used once. After a failed connection the same command with the same RUN sends it again.
+
+    Exit codes: 0 submitted (with --wait: done); 1 with --wait: refused, stopped or failed; 2 refused;
+    3 the broker is out of reach.
+    """
+    before = agents.submitted_before(folder).get(run)
+    if before is not None:
+        if any((scenario, weights, site, data, without, note)):
+            raise ConfigError(
+                "RUN", f"{run!r} was submitted before", "choose a new id; without options it is sent again"
+            )
+        order, content = before, agents.repeat_files(folder, before)
+    else:
+        wish = agents.Wish(
+            run=run, scenario=scenario, weights=weights, site=site, data=data, without=tuple(without or ()),
+            hours=hours, note=note,
+        )  # fmt: skip
+        order, content = agents.prepare(folder, wish)
+    good = asyncio.run(_submit(folder, order, content, wait=wait))
+    if not good:
+        raise typer.Exit(EXIT_UNEXPECTED)
+
+
+async def _submit(folder: Path, order: agents.Order, content: bytes, *, wait: bool) -> bool:
+    run = order.content.run
+    async with agents.connected(folder) as (link, _history):
+        await link.submit(order, content)
+        console.say(f"{run}: submitted to {len(order.content.parties)} sites, {order.digest[:16]}")
+        console.say(f"{run}: valid until {order.content.expires}; securefl runs show {folder} {run}")
+        if not wait:
+            return True
+        shown = dict[PartyId, tuple[str, str]]()
+        while True:
+            notices = link.state.notices_of(order)
+            for name, one in notices.items():
+                if shown.get(name) != (one.state, one.reason):
+                    shown[name] = one.state, one.reason
+                    console.say(f"{run}: {name} {one.state}" + (f": {one.reason}" if one.reason else ""))
+            leader = notices.get(SERVER)
+            if leader is not None and leader.state in agents.ENDED:
+                return leader.state == "done"
+            await link.next_message()
+
+
+@app.command("list")
+def list_runs(place: PlaceArgument) -> None:
+    """List all runs: at the operator with the state at the server, at a machine with its own state.
+
+    Exit codes: 0 listed; 2 refused; 3 the broker is out of reach.
+    """
+    if place.is_dir():
+        state, history = asyncio.run(_read_board(place))
+        rows = []
+        for order in sorted(state.orders.values(), key=lambda one: one.rank):
+            notices = state.notices_of(order)
+            counts = _counts(notices, agents.machines_of(order, history))
+            leader = notices.get(SERVER)
+            rows.append(
+                (order.content.run, leader.state if leader else "no answer", counts, order.content.note)
+            )
+        _table(("run", "server", "sites", "note"), rows)
+        return
+    register = _register(place)
+    known = sorted(register.runs.values(), key=lambda one: one.order.rank)
+    _table(
+        ("run", "state", "reason", "note"),
+        [(one.run, one.record.state, one.record.reason, one.order.content.note) for one in known],
+    )
+
+
+@app.command()
+def show(place: PlaceArgument, run: RunArgument) -> None:
+    """Show a run: at the operator the state at each machine, at a machine what it asks for.
+
+    Exit codes: 0 shown; 2 refused; 3 the broker is out of reach.
+    """
+    if not place.is_dir():
+        known = _register(place).find(run)
+        _describe(known.order)
+        reason = f": {known.record.reason}" if known.record.reason else ""
+        console.say(f"state: {known.record.state}{reason}")
+        return
+    state, history = asyncio.run(_read_board(place))
+    order = state.orders.get(run) or agents.submitted_before(place).get(run)
+    if order is None:
+        raise ConfigError(
+            "RUN", f"{run[:40]!r} was not submitted", f"runs: {', '.join(state.orders) or 'none'}"
+        )
+    _describe(order)
+    notices = state.notices_of(order)
+    rows = []
+    for name in agents.machines_of(order, history):
+        one = notices.get(name)
+        rows.append(
+            (name, one.state, one.reason, one.time)
+            if one
+            else (name, "no answer", "is its agent running?", "")
+        )
+    _table(("machine", "state", "reason", "time"), rows)
+
+
+@app.command()
+def stop(place: PlaceArgument, run: RunArgument, *, reason: ReasonOption = "no reason given") -> None:
+    """Stop a run: at the operator for all machines, at a machine for this one only.
+
+    Exit codes: 0 ordered; 2 refused; 3 the broker is out of reach.
+    """
+    if not place.is_dir():
+        _decide(place, run, agents.PersonDecision("stop", f"stopped by a person at this machine: {reason}"))
+        console.say(f"{run}: this machine leaves the run")
+        return
+    order = agents.submitted_before(place).get(run)
+    if order is None:
+        raise ConfigError("RUN", f"{run[:40]!r} was not submitted from {place}", "securefl runs list DIR")
+    signed = agents.sign_stop(place, order, reason)
+    asyncio.run(_stop(place, signed, run))
+    console.say(f"{run}: ordered to stop")
+
+
+@app.command()
+def approve(kit: KitArgument, run: RunArgument) -> None:
+    """At a site: accept a run about which the policy asks a person. It must still keep to the policy.
+
+    Exit codes: 0 decided; 2 refused.
+    """
+    _decide(kit, run, agents.PersonDecision("approve"))
+    console.say(f"{run}: approved")
+
+
+@app.command()
+def refuse(kit: KitArgument, run: RunArgument, *, reason: ReasonOption = "refused by a person") -> None:
+    """At a site: refuse a run that has not begun. The operator sees the reason.
+
+    Exit codes: 0 decided; 2 refused.
+    """
+    _decide(kit, run, agents.PersonDecision("refuse", reason))
+    console.say(f"{run}: refused")
+
+
+@app.command()
+def logs(
+    kit: KitArgument,
+    run: RunArgument,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print new lines until the run ends here.")
+    ] = False,
+) -> None:
+    """At a machine: print the output of its process of a run. It never leaves the machine.
+
+    Exit codes: 0 printed; 2 refused.
+    """
+    known = _register(kit).find(run)
+    path = known.folder / agents.LOG
+    if not path.exists():
+        raise ConfigError(
+            str(path), "does not exist: the run has not begun here", f"state: {known.record.state}"
+        )
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while True:
+            for line in file:
+                typer.echo(report.printable(line.rstrip("\n"), 2_000))
+            if not follow or _register(kit).find(run).ended:
+                return
+            time.sleep(_POLL)
+
+
+def _register(place: Path) -> agents.Register:
+    kit = provision.read_kit(place)
+    return agents.Register(kit.folder, kit.history())
+
+
+def _decide(place: Path, run: str, decision: agents.PersonDecision) -> None:
+    known = _register(place).find(run)
+    if known.ended:
+        raise ConfigError("RUN", f"{run!r} is {known.record.state} here", "nothing is left to decide")
+    if decision.choice == "refuse" and known.record.state in {"running", "paused"}:
+        raise ConfigError("RUN", f"{run!r} has begun", "securefl runs stop")
+    known.decide(decision)
+
+
+async def _read_board(folder: Path) -> tuple[agents.BoardState, provision.History]:
+    async with agents.connected(folder) as (link, history):
+        await link.refresh()
+        for line in link.state.refused:
+            console.say(f"ignored a message: {line}")
+        return link.state, history
+
+
+async def _stop(folder: Path, signed: provision.SignedFile, run: str) -> None:
+    async with agents.connected(folder) as (link, _history):
+        await link.stop(signed, run)
+
+
+def _describe(order: agents.Order) -> None:
+    content = order.content
+    work = content.site or content.data
+    console.say(f"{content.run}: {content.note or 'no note'}")
+    console.say(f"submission {order.digest}, from {content.submitted}, valid until {content.expires}")
+    console.say(f"{len(content.parties)} sites: {', '.join(content.parties)}; work: {work}")
+    console.say(f"scenario, digest {content.scenario_digest[:16]}:")
+    for line in content.scenario.splitlines():
+        console.say(f"    {line}")
+
+
+def _counts(notices: Mapping[PartyId, agents.Notice], machines: Sequence[PartyId]) -> str:
+    states = [notices[name].state if name in notices else "no answer" for name in machines if name != SERVER]
+    return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if not rows:
+        console.say("no runs")
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for title in titles:
+        table.add_column(title)
+    for row in rows:
+        table.add_row(*(Text(report.printable(str(cell), 200)) for cell in row))
+    report.Terminal(soft_wrap=True).print(table)

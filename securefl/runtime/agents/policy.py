@@ -1,0 +1,239 @@
+"""Policy of a site: a file of the site's own, against which its agent checks each run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, field
+
+from securefl.base.errors import ConfigError
+from securefl.runtime.agents.submission import Submission
+from securefl.scenario import FileTable, Scenario, read_table, write_value
+
+POLICY: Final = "policy.toml"
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_REMEDY: Final = "write one by securefl agent KIT --write-policy, and edit it"
+Clock = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+Real = Annotated[float, Meta(ge=0)]
+Whole = Annotated[int, Meta(ge=0)]
+
+
+class PrivacyRules(FileTable, frozen=True, kw_only=True):
+    """Limits of privacy."""
+
+    unit: Literal["party", "record", "any"] = "any"
+    """Least protection: ``party`` hides all data of the site, ``record`` one record, ``any`` may be none."""
+    run: Annotated[float, Meta(gt=0)] | None = None
+    """Largest epsilon of one run."""
+    budget: Annotated[float, Meta(gt=0)] | None = None
+    """Largest epsilon of all runs on the site's data, counted by its account."""
+    left: Real = 0.0
+    """Least epsilon of ``budget`` that remains after a run."""
+
+
+class ClusterRules(FileTable, frozen=True, kw_only=True):
+    """Limits of secure sums."""
+
+    smallest: Whole = 0
+    """Least ``clustering.size``."""
+    survivors: Whole = 0
+    """Fewest updates in an opened sum, ``secure_sum.min_survivors``."""
+    server: Literal["curious", "active"] = "curious"
+    """``active``: refuse runs that trust the server to follow the protocol."""
+
+
+class DeadlineRules(FileTable, frozen=True, kw_only=True):
+    """Limits of time."""
+
+    training: Annotated[float, Meta(gt=0)] | None = None
+    """Largest ``deadlines.training``, s."""
+    join: Annotated[float, Meta(gt=0)] | None = None
+    """Largest ``deadlines.join``, s."""
+    rounds: Annotated[int, Meta(ge=1)] | None = None
+    """Largest ``stop.rounds``."""
+
+
+class Hours(FileTable, frozen=True, kw_only=True):
+    """Local times of the machine in which a run may take the site's data."""
+
+    begin: Clock
+    end: Clock
+    """If before ``begin``, the time is of the next day."""
+    days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = _DAYS
+    """Days on which the hours begin."""
+
+    def includes(self, local: datetime) -> bool:
+        """Return True if a local time lies in these hours."""
+        minute = local.hour * 60 + local.minute
+        begin, end = (int(one[:2]) * 60 + int(one[3:]) for one in (self.begin, self.end))
+        today = _DAYS[local.weekday()] in self.days
+        yesterday = _DAYS[(local.weekday() - 1) % 7] in self.days
+        if begin < end:
+            return today and begin <= minute < end
+        return (today and minute >= begin) or (yesterday and minute < end)
+
+
+class SitePolicy(FileTable, frozen=True, kw_only=True):
+    """Content of ``policy.toml``."""
+
+    decision: Literal["accept", "ask"]
+    """``accept``: take part in each run that keeps to this file. ``ask``: a person approves each one."""
+    code: dict[str, Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]] = field(default_factory=dict)
+    """Digest of the installed code by ``module:name``; other code is refused."""
+    data: tuple[str, ...] = ()
+    """Files of samples that built-in training may use."""
+    rules: tuple[str, ...] = ()
+    """Aggregation rules; empty for all."""
+    privacy: PrivacyRules = PrivacyRules()
+    clusters: ClusterRules = ClusterRules()
+    deadlines: DeadlineRules = DeadlineRules()
+    hours: Hours | None = None
+    options: tuple[str, ...] = ()
+    """Options of ``securefl party`` for this site, such as ``--site-python=/opt/site/bin/python``."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a check needs to know about one run at this site."""
+
+    submission: Submission
+    scenario: Scenario
+    """Resolved for the run's number of parties."""
+    code: str
+    """Digest of the installed code; empty for built-in training."""
+    epsilon: float | None
+    """Of all planned releases of the run; None without ``[privacy]``."""
+    spent: float
+    """Epsilon that the site's account has spent in other runs."""
+
+
+_REFUSED_OPTIONS: Final = frozenset(
+    {"--key", "--roster", "--name", "--run", "--out", "--account", "--broker", "--site", "--data", "--set",
+     "--seed", "--insecure-seeded-entropy", "--lab", "--budget", "--spent"}
+)  # fmt: skip
+"""Options that the agent sets, or that would change the run."""
+
+
+def read_policy(path: Path) -> SitePolicy:
+    """Read a policy.
+
+    Raises:
+        ConfigError: it cannot be read, or a field is unknown, missing or invalid.
+    """
+    policy = read_table(path, SitePolicy, _REMEDY)
+    for number, option in enumerate(policy.options):
+        name = option.partition("=")[0]
+        if not option.startswith("--") or name in _REFUSED_OPTIONS:
+            raise ConfigError(
+                f"{path}: options.{number}",
+                f"{option[:60]!r} is set by the agent, or is no option",
+                "leave it out",
+            )
+    if policy.privacy.left and policy.privacy.budget is None:
+        raise ConfigError(
+            f"{path}: privacy.left", "is a rest of privacy.budget, which is missing", "give both"
+        )
+    if policy.privacy.budget is not None and policy.privacy.left >= policy.privacy.budget:
+        raise ConfigError(f"{path}: privacy.left", "leaves nothing of privacy.budget", "give less")
+    if policy.hours is not None and policy.hours.begin == policy.hours.end:
+        raise ConfigError(f"{path}: hours.end", "is the same time as hours.begin", "leave [hours] out")
+    return policy
+
+
+def violations(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
+    """Yield a reason for each rule of the policy that a run breaks, naming its field."""
+    yield from _of_work(policy, facts)
+    yield from _of_privacy(policy.privacy, facts)
+    scenario, clusters, deadlines = facts.scenario, policy.clusters, policy.deadlines
+    if scenario.clustering.size < clusters.smallest:
+        yield f"clusters.smallest: clusters of {scenario.clustering.size}, below {clusters.smallest}"
+    if scenario.secure_sum.min_survivors < clusters.survivors:
+        yield (
+            f"clusters.survivors: a sum of {scenario.secure_sum.min_survivors} updates may open, below"
+            f" {clusters.survivors}"
+        )
+    if clusters.server == "active" and scenario.secure_sum.server != "active":
+        yield "clusters.server: the run trusts the server to follow the protocol"
+    for name, value, most in (
+        ("training", scenario.deadlines.training, deadlines.training),
+        ("join", scenario.deadlines.join, deadlines.join),
+        ("rounds", scenario.stop.rounds, deadlines.rounds),
+    ):
+        if most is not None and value > most:
+            yield f"deadlines.{name}: {value:g} is above {most:g}"
+
+
+def _of_work(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
+    asked = facts.submission
+    if asked.site:
+        allowed = policy.code.get(asked.site)
+        if allowed is None:
+            yield f"code: {asked.site} is not allowed"
+        elif allowed != facts.code:
+            yield f"code: {asked.site} has the digest {facts.code[:16]}, and {allowed[:16]} is allowed"
+    elif asked.data not in policy.data:
+        yield f"data: {asked.data} is not allowed"
+    rule = facts.scenario.aggregation.rule.name
+    if policy.rules and rule not in policy.rules:
+        yield f"rules: {rule} is not allowed"
+
+
+def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
+    unit = facts.scenario.privacy.unit
+    if limits.unit != "any" and unit not in {limits.unit, "party"}:
+        hides = "nothing" if unit == "none" else f"a {unit}"
+        yield f"privacy.unit: the run hides {hides}, not a {limits.unit}"
+    if limits.run is not None and (facts.epsilon is None or facts.epsilon > limits.run):
+        found = "no bound" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
+        yield f"privacy.run: the run has {found}, above {limits.run:g}"
+    if limits.budget is not None:
+        if facts.epsilon is None:
+            yield "privacy.budget: the run has no bound on epsilon"
+            return
+        left = limits.budget - facts.spent - facts.epsilon
+        if not left >= limits.left:
+            shown = f"{max(left, 0):.3g}" if math.isfinite(left) else "nothing"
+            yield (
+                f"privacy.budget: epsilon {facts.spent:.3g} is spent and the run takes {facts.epsilon:.3g},"
+                f" which leaves {shown} of {limits.budget:g}; {limits.left:g} must remain"
+            )
+
+
+def first_policy(site: str, data: str, digest: str) -> str:
+    """Return the text of a policy to edit: it allows one code or file, and asks a person about each run."""
+    samples = f"[{write_value(data)}]" if data else "[]"
+    work = f"[code]\n{write_value(site)} = {write_value(digest)}\n" if site else ""
+    return f"""\
+# Policy of this site for securefl agent, which checks each run against it: at acceptance, before each start
+# and after each change of this file.
+decision = "ask"                # a person approves each run: securefl runs approve KIT RUN; or "accept"
+data = {samples}                       # files of samples for built-in training
+rules = []                      # aggregation rules, such as ["median"]; empty for all
+options = []                    # of securefl party, such as ["--site-python=/opt/site/bin/python"]
+
+[privacy]
+unit = "any"                    # "party" or "record": refuse runs with less protection
+# run = 4.0                     # largest epsilon of one run
+# budget = 10.0                 # largest epsilon of all runs
+# left = 1.0                    # least epsilon that remains
+
+[clusters]
+smallest = 3                    # least clustering.size
+survivors = 2                   # fewest updates in a sum
+server = "curious"              # "active": refuse runs that trust the server
+
+[deadlines]
+# training = 600                # largest deadlines.training, s
+# rounds = 100                  # largest stop.rounds
+
+# [hours]                       # local time; a running run pauses outside of it
+# begin = "20:00"
+# end = "06:00"
+# days = ["mon", "tue", "wed", "thu", "fri"]
+
+{work}"""
