@@ -23,7 +23,7 @@ import pytest
 
 from securefl.training.models.tensors import write_tensors
 from tests.live.federated import LIMIT
-from tests.live.test_service_accounts import as_user, clean
+from tests.live.test_service_accounts import as_agent, as_user, clean
 
 OTHERS = ("server", "broker", "observer")
 UIDS = {
@@ -58,8 +58,9 @@ class Place:
 
     def words(self, name: str, *words: str | Path) -> list[str]:
         """A command as the user of a machine, in its network."""
+        user = as_agent(UIDS[name]) if "agent" in words else as_user(UIDS[name])
         inside = ["ip", "netns", "exec", self.networks[name]] if name in self.networks else []
-        return [*inside, *as_user(UIDS[name]), *map(str, words)]
+        return [*inside, *user, *map(str, words)]
 
     def start(self, name: str, *words: str | Path, **given: str) -> subprocess.Popen[str]:
         more = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}

@@ -48,6 +48,19 @@ def as_user(uid: int) -> list[str]:
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
+def as_agent(uid: int) -> list[str]:
+    """Words for a user whose processes start this interpreter themselves.
+
+    Below a closed home, as of root, they need a right for that, to read what is not theirs.
+    """
+    again = "import os, sys; os.execv(sys.executable, [sys.executable, '-c', ''])"
+    words = [*as_user(uid), sys.executable, "-c", again]
+    if subprocess.run(words, env=clean(), cwd="/", capture_output=True, check=False).returncode == 0:
+        return as_user(uid)
+    right = "+dac_read_search"
+    return [*as_user(uid), f"--inh-caps={right}", f"--ambient-caps={right}"]
+
+
 def clean(**given: str) -> dict[str, str]:
     """The environment of a service: nothing of the person who starts the tests."""
     return {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **given}

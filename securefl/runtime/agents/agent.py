@@ -442,10 +442,13 @@ class Agent:
             words = self._evaluator.words(known, self._policy)
         except ConfigError as error:
             return engine.Change(record.state, str(error)[:200])
-        live.process = await RunProcess.start(known, words, self._kit.folder)
+        live.start_at = loop.time() + _AGAIN
+        try:
+            live.process = await RunProcess.start(known, words, self._kit.folder)
+        except OSError as error:
+            return engine.Change(record.state, f"its process cannot be started: {error.strerror}")
         if live.process is None:
             return engine.Change(record.state, "waits for the end of an earlier process of this run")
-        live.start_at = loop.time() + _AGAIN
         task = asyncio.ensure_future(live.process.wait())
         task.add_done_callback(lambda _task: self._wake.set())
         return change

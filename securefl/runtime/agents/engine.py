@@ -137,7 +137,7 @@ _TAKES_PART: Final = ("accepted", "running", "paused")
 def _start_member(view: RunView) -> Change:
     leader = view.notices.get(SERVER)
     if leader is None or leader.state not in {"running", *ENDED}:
-        return Change("accepted", "waits for the other machines" if leader is None else leader.reason)
+        return Change("accepted", "waits for the other machines")
     if leader.state in ENDED:
         return Change("stopped", f"the server {leader.state}: {leader.reason}"[:200])
     return Change("running", action="start")

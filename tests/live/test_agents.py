@@ -1,0 +1,148 @@
+"""docs/agents.md done as written: five sites, each with an agent under an account of its own.
+
+Two runs in a row; a third is refused by one site's policy; then one site gets new keys and another one leaves.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from securefl.runtime.transport.broker import find_mosquitto
+from tests.live.federated import LIMIT
+from tests.live.provisioned import Place, begin, broker, machines, write_weights
+from tests.live.test_deployment_guide import HOSPITAL
+from tests.live.test_service_accounts import others_can_start_it
+from tests.unit.provision.test_no_key_leaves import leaks
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is needed"),
+]
+PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+SITES = ("p00", "p01", "p02", "p03", "p04")
+SCENARIO = """\
+name = "submitted"
+parties = 5
+[model]
+type = "weights"
+[clustering]
+size = 3
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[deadlines]
+join = 120
+[stop]
+rounds = 2
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def users() -> None:
+    """Skip unless processes of other users can run."""
+    if not others_can_start_it():
+        pytest.skip("root, setpriv and an interpreter for all users are needed")
+
+
+def spelled(start: str, **other: str) -> list[str]:
+    """The words of the one indented command of the page that begins so, with other words for some."""
+    (line,) = re.findall(rf"^    securefl ({re.escape(start)}.*)$", PAGE, re.MULTILINE)
+    words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)]
+    return [other.get(word.lstrip("-").replace("-", "_").replace(".", "_"), word) for word in words]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with machines(*SITES) as made:
+        operator = begin(made, SCENARIO)
+        requests = [word for name in made.machines for word in made.request(name)]
+        made.securefl("op", "provision", "sign", ".", *requests)
+        made.accept(*made.machines, operator=operator)
+        for name in SITES:
+            (made.folder / name / "hospital.py").write_text(HOSPITAL)
+            made.securefl(name, *spelled("agent kit.toml --write-policy"))
+            change_policy(made, name, 'decision = "ask"', 'decision = "accept"')
+        yield made
+
+
+def change_policy(place: Place, name: str, old: str, new: str) -> None:
+    file = place.folder / name / "policy.toml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@contextmanager
+def agents(place: Place, *names: str) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Agents by their units; they end in good order, with exit code 0."""
+    running = {name: place.service(name) for name in names}
+    try:
+        yield running
+        for process in running.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in running.items():
+            out, error = process.communicate(timeout=LIMIT)
+            assert process.returncode == 0, f"{name}: {out}{error}"
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+
+
+def submit(place: Place, *words: str, code: int = 0) -> str:
+    return place.securefl("op", *words, code=code)
+
+
+def test_the_page_as_written(place: Place) -> None:
+    with broker(place), agents(place, "server", *SITES):
+        told = submit(place, *spelled("runs submit operator trial-1", operator="."))
+        assert "server done" in told
+        write_weights(place, 0.5, "second.safetensors")
+        (place.folder / "op" / "longer.toml").write_text(SCENARIO.replace("rounds = 2", "rounds = 3"))
+        second = spelled("runs submit operator trial-2", operator=".")
+        told = submit(place, *second, "--wait")
+        assert "server done" in told
+        assert "p03 running" in told
+
+        change_policy(place, "p03", "# rounds = 100 ", "rounds = 2 ")
+        write_weights(place, 0.7)
+        told = submit(place, "runs", "submit", ".", "trial-3", "--scenario", "longer.toml", "--wait", code=1)
+        assert "p03 refused: deadlines.rounds: 3 is above 2" in told
+        assert "server stopped: p03 refused" in told
+        told = submit(place, *spelled("runs list operator", operator="."))
+        assert re.findall(r"trial-\d +\w+", told) == ["trial-1  done", "trial-2  done", "trial-3  stopped"]
+        told = submit(place, *spelled("runs show operator trial-2", operator=".", trial_2="trial-3"))
+        assert re.search(r"p03 +refused +deadlines.rounds: 3 is above 2", told)
+
+        # One site gets new keys and another one leaves; agents take the new answers without a restart.
+        submit(place, "provision", "sign", ".", *place.request("p00", "--rotate"))
+        submit(place, "provision", "remove", ".", "p04")
+        left = ("p00", "p01", "p02", "p03")
+        place.accept("broker", "server", *left)
+        told = submit(place, "runs", "submit", ".", "trial-4", "--wait")
+        assert "submitted to 4 sites" in told
+        assert "server done" in told
+        told = place.securefl("p01", *spelled("runs list kit.toml"))
+        assert re.findall(r"trial-\d +\w+", told) == [
+            "trial-1  done", "trial-2  done", "trial-3  stopped", "trial-4  done",
+        ]  # fmt: skip
+        told = place.securefl("p01", *spelled("runs logs kit.toml trial-1"))
+        assert "done: 2 rounds done" in told
+    for run, sites in (("trial-1", SITES), ("trial-2", SITES), ("trial-4", left)):
+        models = [place.folder / name / "runs" / run / f"{name}.last.safetensors" for name in sites]
+        models.append(place.folder / "server" / "runs" / run / "model.safetensors")
+        assert len({load_file(path)["weight"].tobytes() for path in models}) == 1
+    assert not (place.folder / "p04" / "runs" / "trial-4").exists()
+    assert leaks(place.folder) == []
+    # One agent at a time works in a folder.
+    with broker(place), agents(place, "p01"):
+        told = place.securefl("p01", "agent", "kit.toml", code=2)
+        assert "is in use by another agent" in told
