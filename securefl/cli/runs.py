@@ -116,7 +116,8 @@ def list_runs(place: PlaceArgument) -> None:
     if place.is_dir():
         state, history = asyncio.run(_read_board(place))
         rows = []
-        for order in sorted(state.orders.values(), key=lambda one: one.rank):
+        orders = agents.submitted_before(place) | state.orders
+        for order in sorted(orders.values(), key=lambda one: one.rank):
             notices = state.notices_of(order)
             counts = _counts(notices, agents.machines_of(order, history))
             leader = notices.get(SERVER)

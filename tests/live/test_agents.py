@@ -1,6 +1,6 @@
 """docs/agents.md done as written: five sites, each with an agent under an account of its own.
 
-Two runs in a row; a third is refused by one site's policy; then one site gets new keys and another one leaves.
+Two runs in a row; a third is refused by one site's policy. Then one site gets new keys, and another leaves.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def agents(place: Place, *names: str) -> Iterator[dict[str, subprocess.Popen[str
             process.wait()
 
 
-def submit(place: Place, *words: str, code: int = 0) -> str:
+def submit(place: Place, *words: str | Path, code: int = 0) -> str:
     return place.securefl("op", *words, code=code)
 
 
@@ -138,7 +138,7 @@ def test_the_page_as_written(place: Place) -> None:
         assert "done: 2 rounds done" in told
     for run, sites in (("trial-1", SITES), ("trial-2", SITES), ("trial-4", left)):
         models = [place.folder / name / "runs" / run / f"{name}.last.safetensors" for name in sites]
-        models.append(place.folder / "server" / "runs" / run / "model.safetensors")
+        assert (place.folder / "server" / "runs" / run / "model.safetensors").exists()
         assert len({load_file(path)["weight"].tobytes() for path in models}) == 1
     assert not (place.folder / "p04" / "runs" / "trial-4").exists()
     assert leaks(place.folder) == []

@@ -84,12 +84,17 @@ def parts_of(content: bytes) -> Iterator[bytes]:
         yield content[at : at + PART]
 
 
+def count_parts(submission: Submission) -> int:
+    """Return the number of parts of the first weights."""
+    return -(-submission.weights_bytes // PART)
+
+
 class WeightParts:
     """First weights of one submission as they arrive."""
 
     def __init__(self, submission: Submission) -> None:
         self._digest = submission.weights_digest
-        self._count = -(-submission.weights_bytes // PART)
+        self._count = count_parts(submission)
         self._bytes = submission.weights_bytes
         self._parts: dict[int, bytes] = {}
 
