@@ -171,6 +171,8 @@ def _ended_child(view: RunView, code: int, why: str, *, over: bool) -> Change:
         return ends[code]
     if over:
         return Change("stopped", _LEAVES)
+    if why:
+        return Change("paused", why)
     how = "aborted" if code == EXIT_ABORTED else f"ended with {code}"
     if view.restarts >= MAX_RESTARTS:
         return Change("failed", f"its process {how} {view.restarts + 1} times; see securefl runs logs")
