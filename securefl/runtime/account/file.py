@@ -61,8 +61,8 @@ class AccountFile:
     whole account and its only copy.
 
     Raises:
-        ConfigError: the file is missing, in use, damaged, another owner's, rolled back or from another
-            machine.
+        ConfigError: the file is missing, open to other users, in use, damaged, another owner's, rolled back
+            or from another machine.
         RunAbortedError: the tip cannot be written.
     """
 
@@ -191,6 +191,9 @@ def _lock_file(path: Path, owner: crypto.PublicIdentity) -> int:
         ) from None
     except OSError as error:
         raise ConfigError(str(path), f"cannot be opened: {error.strerror}", "check its owner") from error
+    if os.fstat(handle).st_mode & 0o077:
+        os.close(handle)
+        raise ConfigError(str(path), "can be used by other users", f"chmod 600 {path}")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -83,6 +83,18 @@ def test_it_says_what_entered_it(place: Place) -> None:
     assert place.path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o602, 0o666])
+def test_one_that_others_can_use_is_refused(place: Place, mode: int) -> None:
+    place.path.chmod(mode)
+    before = place.path.read_bytes()
+    with pytest.raises(ConfigError, match=r"p00.account: can be used by other users \(chmod 600 ") as error:
+        place.open()
+    assert error.value.exit_code == 2
+    assert place.path.read_bytes() == before
+    place.path.chmod(0o600)
+    assert place.said() == []
+
+
 def test_it_lies_beside_the_key() -> None:
     assert account_beside(Path("keys/p00.key")) == Path("keys/p00.account")
 
