@@ -12,6 +12,7 @@ import typer
 
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
+from securefl.base.text import count
 from securefl.cli import console
 from securefl.cli.program import Program
 from securefl.runtime import provision
@@ -34,7 +35,7 @@ def begin(
 ) -> None:
     """At the operator: make the authority, the operator's key and the history of the roster.
 
-    Exit codes: 0 made; 2 refused, and nothing is written.
+    Exit codes: 0 made; 2 refused; 3 the state folder cannot be written. After 2 and 3 nothing is written.
     """
     operator = provision.Authority.begin(project, out, provision.utc_now())
     console.say(f"{out}  private: authority.key and operator.key stay here; back the folder up")
@@ -54,7 +55,7 @@ def request(
 
     Private keys and the account stay in FOLDER; only NAME.request leaves it. Run it as the service's user.
 
-    Exit codes: 0 made; 2 refused, and nothing is written.
+    Exit codes: 0 made; 2 refused; 3 a file cannot be written. After 2 and 3 nothing is written.
     """
     made = provision.make_request(out, name, rotate=rotate)
     console.say(f"{made.source}  public: send it to the operator")
@@ -84,7 +85,8 @@ def sign(
 
     Without requests, the answers are written anew, as after a change of project or scenario.
 
-    Exit codes: 0 signed; 2 refused, and nothing is written.
+    Exit codes: 0 signed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
+    an older copy. After 2 and 5 nothing is written.
     """
     read = [provision.read_request(path) for path in requests or ()]
     with provision.Authority.open(folder) as authority:
@@ -106,7 +108,8 @@ def renew(
 ) -> None:
     """At the operator: issue new certificates for the same keys.
 
-    Exit codes: 0 issued; 2 refused, and nothing is written.
+    Exit codes: 0 issued; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
+    an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.renew(names, provision.utc_now())
@@ -120,7 +123,8 @@ def renew(
 def remove(folder: FolderArgument, name: MemberArgument) -> None:
     """At the operator: remove a machine from the roster, and revoke its certificates.
 
-    Exit codes: 0 removed; 2 refused, and nothing is written.
+    Exit codes: 0 removed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
+    an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.remove(name, provision.utc_now())
@@ -137,12 +141,37 @@ def revoke(
 ) -> None:
     """At the operator: revoke the keys of a machine, which returns with new keys only (request --rotate).
 
-    Exit codes: 0 revoked; 2 refused, and nothing is written.
+    Exit codes: 0 revoked; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
+    an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.revoke(name, reason, provision.utc_now())
         console.say(f"{name}: revoked; give the broker its new answer now")
         _report(outcome)
+
+
+@app.command()
+def restore(
+    folder: FolderArgument,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Newest history.jsonl of a site, or its kit.toml.")
+    ],
+) -> None:
+    """At the operator: continue after a restored backup, with the newest history of a site.
+
+    Of the histories of DIR and FILE the longer one counts, if it continues the other.
+
+    Exit codes: 0 restored; 2 refused; 3 the state folder cannot be written; 5 the histories differ, or this
+    machine has signed a longer one. After 2 and 5 nothing is written.
+    """
+    found = provision.Authority.restore(folder, file, _history_in(file))
+    lines = len(found.history.lines)
+    console.say(f"{folder}: {count(lines, 'entry', 'entries')} of history, head {found.history.head[:16]}")
+    if not found.has_settings_of_history:
+        console.say(
+            "project, scenario or first weights are not the newest that were signed: compare them with a"
+            " site's before the next command"
+        )
 
 
 @app.command()
@@ -163,7 +192,8 @@ def accept(
 ) -> None:
     """At a machine: verify the operator's answer, and write the kit.
 
-    Exit codes: 0 written; 2 refused, and nothing is written.
+    Exit codes: 0 written; 2 refused, and nothing is written; 3 a file cannot be written: no process starts
+    until this command has been repeated.
     """
     checked = provision.check_answer(
         provision.read_answer(answer),
@@ -196,7 +226,7 @@ def history(
 
     Exit codes: 0 verified; 2 refused.
     """
-    found = provision.read_kit(file).history() if file.name == provision.KIT else provision.history_of(file)
+    found = _history_in(file)
     for line in provision.history_lines(found):
         console.say(line)
     operator = found.operator
@@ -204,6 +234,11 @@ def history(
     console.say(
         f"verified: {len(found.lines)} entries signed by the operator {fingerprint}, head {found.head[:16]}"
     )
+
+
+def _history_in(file: Path) -> provision.History:
+    """Read and verify the history of a kit, or of a file by itself."""
+    return provision.read_kit(file).history() if file.name == provision.KIT else provision.history_of(file)
 
 
 def _compare(request: provision.KeyRequest, given: set[str] | None) -> None:

@@ -1,6 +1,7 @@
 """Tip of an account: its length and last hash, on the machine, apart from the account (ADR 0043).
 
-It detects an account rolled back or copied from another machine, but no rollback of the machine.
+It detects an account rolled back or copied from another machine, but no rollback of the machine. The history
+of an operator has one too (ADR 0069).
 """
 
 from __future__ import annotations

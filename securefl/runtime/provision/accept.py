@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from securefl.base import crypto, files
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.runtime import transport
 from securefl.runtime.provision import broker_files, certificates, services, signed
@@ -52,11 +52,15 @@ class Acceptance:
         """Write the files, ``kit.toml`` last: until then it names other digests, and no process starts.
 
         Raises:
-            ConfigError: a file cannot be written.
+            RunAbortedError: a file cannot be written.
         """
-        for name, content in self.contents.items():
-            signed.write_file(self.folder / name, content)
-        signed.write_file(self.folder / KIT, kit_text(self.kit).encode())
+        try:
+            for name, content in self.contents.items():
+                signed.write_file(self.folder / name, content)
+            signed.write_file(self.folder / KIT, kit_text(self.kit).encode())
+        except ConfigError as error:
+            again = "accept the answer again: no process starts before"
+            raise RunAbortedError(f"{error.path}: {error.reason} ({again})") from error
         return read_kit(self.folder / KIT)
 
 

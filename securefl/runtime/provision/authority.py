@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from securefl.base import crypto, entropy, files
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods import feasibility
+from securefl.runtime import account
 from securefl.runtime.provision import answer, certificates, history, inputs, signed
 from securefl.runtime.provision.inputs import PROJECT
+from securefl.runtime.provision.operator_head import OperatorHead
 from securefl.runtime.provision.project import BROKER, read_project
 from securefl.runtime.provision.request import KeyRequest
 from securefl.runtime.transport import OPERATOR
@@ -51,6 +53,7 @@ class Authority:
         self.folder = folder
         self.project = read_project(folder / PROJECT)
         self.operator = crypto.read_identity(folder / _OPERATOR_KEY)
+        self._head = OperatorHead(self.operator.public)
         self._key = certificates.read_key(folder / _AUTHORITY_KEY)
         self.history = history_of(folder / HISTORY)
         if self.history.operator != self.operator.public:
@@ -76,8 +79,11 @@ class Authority:
             Public keys of the operator.
 
         Raises:
-            ConfigError: the project or a file of it is invalid, or the folder has an authority already.
+            ConfigError: the project or a file of it is invalid, the folder has an authority already, or the
+                state folder is unusable.
+            RunAbortedError: the state folder cannot be written.
         """
+        account.check_state_folder()
         project = read_project(project_file)
         beside = project_file.parent
         copies = {PROJECT: project_file, project.scenario: beside / project.scenario}
@@ -116,13 +122,68 @@ class Authority:
 
         Raises:
             ConfigError: it has no authority, a file of it is invalid, or another command has it open.
+            DecisionError: its history is older than the one that this machine signed last, or of another
+                machine.
         """
+        with Authority._open_unchecked(folder) as found:
+            found._head.check(found.history, str(folder / HISTORY))
+            yield found
+
+    @staticmethod
+    def restore(folder: Path, file: Path, newest: history.History) -> Authority:
+        """Continue with the longer one of a folder's history and ``newest``, which a site has accepted.
+
+        Args:
+            folder: operator's folder, restored from a backup.
+            file: of the site's history, for errors.
+            newest: verified.
+
+        Raises:
+            ConfigError: the history is of another operator, or the folder is invalid.
+            DecisionError: the histories differ, or this machine has signed a longer one.
+            RunAbortedError: the state folder cannot be written.
+        """
+        with Authority._open_unchecked(folder) as found:
+            own = found.history
+            if (newest.operator, newest.project) != (own.operator, own.project):
+                raise ConfigError(
+                    str(file), "is of another operator or project", "name the history of a site of this one"
+                )
+            differing = (at for at, pair in enumerate(zip(own.lines, newest.lines)) if pair[0] != pair[1])
+            if (at := next(differing, None)) is not None:
+                raise DecisionError(
+                    str(file),
+                    f"differs from {folder / HISTORY} from entry {at} on",
+                    "restore an older copy of the folder, from before that entry",
+                )
+            longest = max(own, newest, key=lambda one: len(one.lines))
+            found._head.check_restored(longest, str(file))
+            found.history = longest
+            _write_history(folder / HISTORY, longest)
+            found._head.write(longest)
+            return found
+
+    @staticmethod
+    @contextmanager
+    def _open_unchecked(folder: Path) -> Iterator[Authority]:
         if not (folder / HISTORY).exists():
             raise ConfigError(
                 str(folder), "is not the folder of an operator", "name one of securefl provision begin"
             )
         with _lock_folder(folder):
-            yield Authority(folder)
+            found = Authority(folder)
+            with found._head.lock():
+                yield found
+
+    @property
+    def has_settings_of_history(self) -> bool:
+        """True if project, scenario and first weights are those of the history's last settings.
+
+        Raises:
+            ConfigError: a file of the folder is invalid.
+        """
+        scenario, weights = self._read_inputs()
+        return self._settings(scenario, weights).digest() == self.history.settings
 
     def sign(self, requests: Sequence[KeyRequest], now: datetime) -> SigningOutcome:
         """Admit machines by their requests, all or none, and write all answers anew.
@@ -247,12 +308,13 @@ class Authority:
         self.history.append(event, self.operator, now)
 
     def _finish(self, now: datetime) -> SigningOutcome:
-        """Write the history, then the answers that follow from it."""
-        # The first weights may be large: they are read once.
-        scenario = inputs.project_scenario(self.project, self.folder)
-        weights = b""
-        if name := scenario.model.first_file:
-            weights = inputs.read_bytes(inputs.weights_file(self.folder, name))
+        """Write the history, then the answers that follow from it.
+
+        Raises:
+            ConfigError: the history cannot be written.
+            RunAbortedError: its head or an answer cannot be written.
+        """
+        scenario, weights = self._read_inputs()
         settings = self._settings(scenario, weights)
         folder = self.folder / ANSWERS
         try:
@@ -264,6 +326,7 @@ class Authority:
         if settings.digest() != self.history.settings:
             self._append(history.SettingsChanged(digest=settings.digest()), now)
         _write_history(self.folder / HISTORY, self.history)
+        self._head.write(self.history)
         there = self.history.members
         members = self.project.members
         awaited = {str(name): host for name, host in members.items() if name not in there}
@@ -284,7 +347,11 @@ class Authority:
                 weights=weights if len(weights) <= answer.SMALL and name != BROKER else b"",
                 crl=self._crl(now) if name == BROKER else "",
             )
-            answer.write_answer(path, body, self.operator)
+            try:
+                answer.write_answer(path, body, self.operator)
+            except ConfigError as error:
+                remedy = "the history is written; then: securefl provision sign"
+                raise RunAbortedError(f"{error.path}: {error.reason} ({remedy})") from error
             outcome.answers.append(path)
         return outcome
 
@@ -306,6 +373,13 @@ class Authority:
         except ConfigError as error:
             return str(error)
         return ""
+
+    def _read_inputs(self) -> tuple[Scenario, bytes]:
+        """Return scenario and first weights, which may be large and are read once."""
+        scenario = inputs.project_scenario(self.project, self.folder)
+        if name := scenario.model.first_file:
+            return scenario, inputs.read_bytes(inputs.weights_file(self.folder, name))
+        return scenario, b""
 
     def _settings(self, scenario: Scenario, weights: bytes) -> answer.ProjectSettings:
         project = self.project
@@ -363,6 +437,7 @@ def _write_project(
     )
     begun.append(entry, operator, now)
     _write_history(folder / HISTORY, begun)
+    OperatorHead(operator.public).write(begun)
     return operator.public
 
 

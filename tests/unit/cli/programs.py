@@ -56,7 +56,7 @@ def refusal(result: Result, code: int = 2) -> str:
     lines = ANSI.sub("", result.stderr).splitlines()
     assert len(lines) == 1, result.stderr
     verdict, _, reason = lines[0].partition(" ")
-    assert verdict == {2: "refused", 3: "aborted"}[code]
+    assert verdict == {2: "refused", 3: "aborted", 5: "refused"}[code]
     assert reason.isprintable()
     return reason
 

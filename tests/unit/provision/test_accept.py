@@ -107,13 +107,17 @@ def test_an_older_history_is_refused(kits: Machines) -> None:
     assert "has an older history: 7 entries, and this kit has 8" in reason
 
 
-def test_another_history_of_the_same_operator_is_refused(kits: Machines) -> None:
-    """The operator restored an old copy of its folder, and took another decision."""
+def test_another_history_of_the_same_operator_is_refused(
+    kits: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator restored an old copy of its folder elsewhere, and took another decision."""
     shutil.copytree(kits.operator, kits.folder / "copy")
     done("remove", kits.operator, "p02")
     kits.accept("p00")
     shutil.rmtree(kits.operator)
     (kits.folder / "copy").rename(kits.operator)
+    monkeypatch.setenv("SECUREFL_STATE", str(kits.folder / "elsewhere"))
+    done("restore", kits.operator, kits.operator / "history.jsonl")
     done("remove", kits.operator, "p01")
     assert "has another history: entry 7 is not the one of this kit" in kits.refused("p00")
 
@@ -258,8 +262,8 @@ def test_a_disk_that_is_full_leaves_the_former_kit(kits: Machines, monkeypatch: 
         write(path, content, **how)
 
     monkeypatch.setattr(files, "write_whole", fail_late)
-    reason = refusal(call("provision", "accept", kits.answer("p00"), "--out", kits.at("p00")))
-    assert "cannot be written: No space left on device" in reason
+    reason = refusal(call("provision", "accept", kits.answer("p00"), "--out", kits.at("p00")), code=3)
+    assert "cannot be written: No space left on device (accept the answer again" in reason
     monkeypatch.undo()
     with pytest.raises(ConfigError, match=re.escape("is not the file that kit.toml names")):
         read_kit(kits.at("p00") / "kit.toml").check(utc_now())
