@@ -213,9 +213,11 @@ class Authority:
         """Issue new certificates for the same keys.
 
         Raises:
-            ConfigError: a name is not a member's.
+            ConfigError: a name is not a member's, or is given twice.
         """
         for name in names:
+            if names.count(name) > 1:
+                raise ConfigError("NAME", f"{name[:40]!r} is given twice", "name each machine once")
             member = self._member(name)
             self._append(
                 history.CertificateRenewed(

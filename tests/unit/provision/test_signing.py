@@ -183,6 +183,11 @@ def test_renewal_keeps_the_keys(machines: Machines) -> None:
     assert serials == {former.certificate.serial, renewed.certificate.serial}
 
 
+def test_a_name_is_renewed_once(machines: Machines) -> None:
+    reason = refused(machines, "renew", machines.operator, "p01", "p00", "p01")
+    assert reason == "NAME: 'p01' is given twice (name each machine once)"
+
+
 def test_removal_and_return(machines: Machines) -> None:
     told = done("remove", machines.operator, "p02")
     assert "give the broker its new answer" in told
