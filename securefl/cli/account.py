@@ -54,7 +54,11 @@ def account(
         typer.Option("--adopt", help="Use this file: it is complete, and no other copy is in use."),
     ] = False,
 ) -> None:
-    """Show what a party has released with its key and data, in all its runs."""
+    """Show what a party has released with its key and data, in all its runs.
+
+    Exit codes: 0 done; 2 refused; 3 a file cannot be written; 5 a person must decide: the account is missing,
+    moved, damaged or an older copy.
+    """
     if begin and (adopt or forgive):
         other = "--adopt" if adopt else "--forgive"
         raise ConfigError("account", f"--begin and {other} cannot be combined", "give one of them")

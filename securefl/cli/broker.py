@@ -39,7 +39,10 @@ def broker(
         typer.Option(metavar="NAME", help="With --acl: name of a bridged broker, as in its certificate."),
     ] = None,
 ) -> None:
-    """Run a broker on 127.0.0.1 until Ctrl-C."""
+    """Run a broker on 127.0.0.1 until Ctrl-C.
+
+    Exit codes: 0 ended by a signal, or the access rules are printed; 2 refused; 3 the broker ended by itself.
+    """
     names = checked_bridges(bridge or (), acl=acl)
     if acl:
         typer.echo(transport.mosquitto_acl(names), nl=False)

@@ -13,6 +13,9 @@ from securefl.runtime.launch import ended_by_signals, process
 @from_kit("dealer")
 @spread
 def dealer(options: MemberOptions) -> None:
-    """Run the dealer of validated sums, on a machine of its own; it needs no data."""
+    """Run the dealer of validated sums, on a machine of its own; it needs no data.
+
+    Exit codes: 0 the run has ended; 2 refused; 3 aborted; 5 a person must decide.
+    """
     with ended_by_signals():
         run_end.finish(process.dealer(options.settings(DEALER), run_end.plain_news(DEALER)))

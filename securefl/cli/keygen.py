@@ -38,6 +38,8 @@ def keygen(
 
     The account of a party (.account) has a state elsewhere on its machine: in $SECUREFL_STATE, else in
     ~/.local/state/securefl. Set SECUREFL_STATE for a service account without a home.
+
+    Exit codes: 0 made; 2 refused; 3 a file cannot be written.
     """
     if sum(choice is not None for choice in (party, roster or None, all_in_one)) != 1:
         raise ConfigError("keygen", "needs one of --party, --roster and --all-in-one")

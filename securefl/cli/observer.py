@@ -15,6 +15,8 @@ def observer(options: JoinOptions, *, lab: LabOption = False) -> None:
     """Record metadata and hash of each message of a run, and report what an eavesdropper learns.
 
     A kit of securefl provision has all options but --run: securefl observer kit.toml --run ID
+
+    Exit codes: 0 the run has ended; 2 refused; 3 aborted.
     """
     settings = launch.ObserverSettings(
         run=options.run_id,

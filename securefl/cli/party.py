@@ -53,6 +53,8 @@ def party(given: PartyOptions) -> None:
     """Run one party, with its own key and its own data.
 
     A kit of securefl provision has all options but --run: securefl party kit.toml --run ID
+
+    Exit codes: 0 the run has ended; 2 refused; 3 aborted; 5 a person must decide.
     """
     with launch.ended_by_signals():
         account_file = given.account or account.account_beside(given.key)

@@ -28,10 +28,31 @@ def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple
         yield from helps(child.load() if isinstance(child, Deferred) else child, (*path, name))
 
 
+def commands(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
+    """Each command that is no group, with its help."""
+    command = command.load() if isinstance(command, Deferred) else command
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command.help or ""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, (*path, name))
+
+
 def test_no_help_is_taken_for_markup() -> None:
     found = list(helps(get_command(app)))
     assert len(found) > 100
     assert [(where, text) for where, text in found if Text.from_markup(text).plain != text] == []
+
+
+def test_each_command_states_its_exit_codes() -> None:
+    """Others than measurements of this machine, whose end is of no use to a script."""
+    ends = {place: text for place, text in commands(get_command(app)) if " bench " not in place}
+    silent = [place for place, text in ends.items() if not re.search(r"^Exit codes: 0 ", text, re.MULTILINE)]
+    assert silent == ["securefl more"]
+    for place, text in ends.items():
+        stated = text.partition("Exit codes: ")[2].replace("\n", " ")
+        found = re.findall(r"(?:^|[;,] |\. )(\d)(?= )", stated)
+        assert found == sorted(set(found)), place
+        assert set(found) <= set("012345"), place
 
 
 def test_help_waits_for_no_large_library() -> None:
