@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import typer
@@ -27,6 +28,10 @@ _UNFIT: Final = {
     "less_than_equal": "is above {le} or not a number",
 }
 """Reasons by kind of error, with fields of its context; NaN fails every "at least"."""
+_VALUES: Final = {"bool": "", "int": "N", "float": "NUMBER", "str": "TEXT"}
+"""Words for values in help, by their type."""
+_NAMES: Final = frozenset({"name", "party", "run"})
+"""Parameters whose text is the name of a machine or a run."""
 
 
 class Program(typer.Typer):
@@ -53,6 +58,12 @@ def run_program(function: Callable[..., None]) -> None:
 
 
 class _Command(TyperCommand):
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        if self.help:
+            # The terminal wraps the lines of a paragraph.
+            self.help = re.sub(r"(?<=\S)\n(?=[^\s-])", " ", self.help).replace("``", "")
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; turn an error into one line and an exit code."""
         with one_line_errors():
@@ -65,12 +76,23 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, expand(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return required arguments without braces."""
-        return [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        """Return required arguments without braces, and repeated ones with one ellipsis."""
+        pieces = [re.sub(r"^\{(.+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        return [
+            re.sub(r"^\[(\[.+\]\.\.\.)\]\.\.\.$", r"\1", piece).replace("......", "...") for piece in pieces
+        ]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, whose help shows values as FILE, N or TEXT."""
+        return _with_plain_values(super().get_params(ctx))
 
 
 class CommandGroup(TyperGroup):
     """Group of commands with one-line usage errors."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, whose help shows values as FILE, N or TEXT."""
+        return _with_plain_values(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the remaining arguments; turn a usage error into one line and an exit code."""
@@ -81,6 +103,43 @@ class CommandGroup(TyperGroup):
         """Return the requested command; refuse an unknown one."""
         with _usage_in_one_line(ctx):
             return super().resolve_command(ctx, args)
+
+
+def _with_plain_values(parameters: Iterable[Any]) -> list[Any]:
+    found = list(parameters)
+    for parameter in found:
+        parameter.display_type_rich = partial(_value, parameter)
+        # typer would add the range in brackets.
+        parameter._get_number_range_help_str = _no_range
+    return found
+
+
+def _no_range() -> None:
+    return None
+
+
+def _value(parameter: Any, ctx: Any) -> str:
+    """Return a word for a parameter's value, such as ``FILE`` or ``N (1 to 100)``; empty for a flag."""
+    shown = parameter.metavar
+    if parameter.param_type_name == "argument" and shown is not None:
+        shown = ""  # the column before has it
+    elif shown is None:
+        shown = _value_of_kind(parameter, ctx)
+    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if least is not None and most is not None:
+        return f"{shown} ({least} to {most})".strip()
+    if least is not None:
+        return f"{shown} (at least {least})".strip()
+    return str(shown)
+
+
+def _value_of_kind(parameter: Any, ctx: Any) -> str:
+    kind = parameter.display_type(ctx).strip("<>").removeprefix("list[").rstrip("]").split()[0]
+    if kind.lower() == "path":
+        return "DIR" if re.search(r"\b(folder|directory)\b", parameter.help or "", re.IGNORECASE) else "FILE"
+    if kind == "str" and parameter.name in _NAMES:
+        return "NAME"
+    return _VALUES.get(kind, kind)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from securefl.cli.app import COMMANDS, TASKS, Deferred, app
 from tests.looped import looped
+from tests.unit.cli.programs import call
 
 
 def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
@@ -28,13 +29,12 @@ def helps(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple
         yield from helps(child.load() if isinstance(child, Deferred) else child, (*path, name))
 
 
-def commands(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, str]]:
-    """Each command that is no group, with its help."""
+def programs(command: Any, path: tuple[str, ...] = ("securefl",)) -> Iterator[tuple[str, Any]]:
+    """Each command and group."""
     command = command.load() if isinstance(command, Deferred) else command
-    if not hasattr(command, "commands"):
-        yield " ".join(path), command.help or ""
+    yield " ".join(path), command
     for name, child in getattr(command, "commands", {}).items():
-        yield from commands(child, (*path, name))
+        yield from programs(child, (*path, name))
 
 
 def test_no_help_is_taken_for_markup() -> None:
@@ -45,7 +45,8 @@ def test_no_help_is_taken_for_markup() -> None:
 
 def test_each_command_states_its_exit_codes() -> None:
     """Others than measurements of this machine, whose end is of no use to a script."""
-    ends = {place: text for place, text in commands(get_command(app)) if " bench " not in place}
+    found = [(place, one) for place, one in programs(get_command(app)) if not hasattr(one, "commands")]
+    ends = {place: one.help or "" for place, one in found if " bench " not in place}
     silent = [place for place, text in ends.items() if not re.search(r"^Exit codes: 0 ", text, re.MULTILINE)]
     assert silent == ["securefl more"]
     for place, text in ends.items():
@@ -53,6 +54,44 @@ def test_each_command_states_its_exit_codes() -> None:
         found = re.findall(r"(?:^|[;,] |\. )(\d)(?= )", stated)
         assert found == sorted(set(found)), place
         assert set(found) <= set("012345"), place
+
+
+VALUE = re.compile(
+    r"(|[A-Z][A-Z,|:=.all]*|[a-z]+(-[a-z]+)*(\|[a-z]+(-[a-z]+)*)+)( ?\((\d+ to \d+|at least \d+)\))?"
+)
+
+
+def test_help_shows_values_in_words_of_users() -> None:
+    """FILE, N (1 to 100), text|json, nothing for a flag; no name of a type of Python."""
+    seen = set[str]()
+    for place, command in programs(get_command(app)):
+        context = command.make_context("x", [], resilient_parsing=True)
+        for parameter in command.get_params(context):
+            shown = parameter.display_type_rich(context)
+            assert VALUE.fullmatch(shown), (place, parameter.name, shown)
+            assert parameter._get_number_range_help_str() is None
+            assert bool(shown) != (
+                getattr(parameter, "is_flag", False) or parameter.param_type_name == "argument"
+            )
+            assert "`" not in (parameter.help or "")
+            seen.add(shown)
+        usage = command.get_usage(context)
+        assert "......" not in usage
+        assert "[[" not in usage
+        assert "`" not in (command.help or "")
+    assert {"", "FILE", "DIR", "N", "NAME", "TEXT", "NUMBER", "N (1 to 100)", "PORT (0 to 65535)"} <= seen
+
+
+def test_a_printed_help_has_no_types() -> None:
+    shown = call("compare", "--help", width=200).stdout
+    assert re.search(r"--seeds +N \(1 to 100\) ", shown)
+    assert not re.search(r"<(str|path|bool|int|float)\b|x<=|<=x|<list\[", shown)
+
+
+def test_paragraphs_of_help_are_wrapped_by_the_terminal() -> None:
+    text = call("provision", "renew", "--help", width=400).stdout
+    (codes,) = (line for line in text.splitlines() if "Exit codes" in line)
+    assert codes.rstrip().endswith("After 2 and 5 nothing is written.")
 
 
 def test_help_waits_for_no_large_library() -> None:
