@@ -85,8 +85,8 @@ def sign(
 
     Without requests, the answers are written anew, as after a change of project or scenario.
 
-    Exit codes: 0 signed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
-    an older copy. After 2 and 5 nothing is written.
+    Exit codes: 0 signed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder
+    is an older copy. After 2 and 5 nothing is written.
     """
     read = [provision.read_request(path) for path in requests or ()]
     with provision.Authority.open(folder) as authority:
@@ -108,8 +108,8 @@ def renew(
 ) -> None:
     """At the operator: issue new certificates for the same keys.
 
-    Exit codes: 0 issued; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
-    an older copy. After 2 and 5 nothing is written.
+    Exit codes: 0 issued; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder
+    is an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.renew(names, provision.utc_now())
@@ -123,8 +123,8 @@ def renew(
 def remove(folder: FolderArgument, name: MemberArgument) -> None:
     """At the operator: remove a machine from the roster, and revoke its certificates.
 
-    Exit codes: 0 removed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
-    an older copy. After 2 and 5 nothing is written.
+    Exit codes: 0 removed; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder
+    is an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.remove(name, provision.utc_now())
@@ -141,8 +141,8 @@ def revoke(
 ) -> None:
     """At the operator: revoke the keys of a machine, which returns with new keys only (request --rotate).
 
-    Exit codes: 0 revoked; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder is
-    an older copy. After 2 and 5 nothing is written.
+    Exit codes: 0 revoked; 2 refused; 3 an answer cannot be written (repeat: provision sign DIR); 5 the folder
+    is an older copy. After 2 and 5 nothing is written.
     """
     with provision.Authority.open(folder) as authority:
         outcome = authority.revoke(name, reason, provision.utc_now())

@@ -149,7 +149,9 @@ class Authority:
                 raise ConfigError(
                     str(file), "is of another operator or project", "name the history of a site of this one"
                 )
-            differing = (at for at, pair in enumerate(zip(own.lines, newest.lines)) if pair[0] != pair[1])
+            differing = (
+                at for at, pair in enumerate(zip(own.lines, newest.lines, strict=False)) if pair[0] != pair[1]
+            )
             if (at := next(differing, None)) is not None:
                 raise DecisionError(
                     str(file),

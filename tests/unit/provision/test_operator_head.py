@@ -55,7 +55,9 @@ def test_an_older_copy_signs_nothing(kits: Machines, words: tuple[str, ...]) -> 
     restored(kits)
     reason = refused(kits, *words)
     lines = len(history_of(kits.at("p00") / "history.jsonl").lines)
-    assert f"history.jsonl: is an older copy: {len(kits.history().lines)} entries, and it had {lines}" in reason
+    assert (
+        f"history.jsonl: is an older copy: {len(kits.history().lines)} entries, and it had {lines}" in reason
+    )
     assert reason.endswith("(with the newest history of a site: securefl provision restore)")
 
 
