@@ -20,7 +20,8 @@ def model_card(run: RunFiles, summary: SummaryFields, weights: dict[str, dict[st
     Args:
         run: files of an ended run.
         summary: of the run.
-        weights: ``sha256``, ``arrays`` and ``parameters`` by file name, without control variates.
+        weights: ``sha256``, ``arrays``, ``parameters`` and ``for_numpy`` by file name, without control
+            variates.
     """
     return templates.render(
         resources.files(__package__).joinpath("card.md.j2"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
@@ -12,6 +13,10 @@ from securefl.lab import new_folder
 from securefl.lab.handover.card import model_card
 from securefl.lab.run_page import read_run
 from securefl.runtime.report import RunDirectory
+
+_TYPES_OF_NUMPY: Final = frozenset(
+    ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "I64", "U64", "F64", "C64")
+)
 
 
 def export_run(path: Path, out: Path) -> tuple[Path, ...]:
@@ -49,17 +54,18 @@ def _weights(directory: RunDirectory, groups: int) -> dict[str, bytes]:
 
 
 def _describe(data: bytes, name: str) -> dict[str, Any]:
-    from safetensors import SafetensorError  # noqa: PLC0415 - for this alone
-    from safetensors.numpy import load  # noqa: PLC0415 - with it
+    """Return the figures of a file by its header, for all types of numbers, also those that numpy lacks."""
+    from safetensors import SafetensorError, deserialize  # noqa: PLC0415 - for this alone
 
     from securefl.training.models import is_control  # noqa: PLC0415 - torch
 
     try:
-        arrays = {key: array for key, array in load(data).items() if not is_control(key)}
-    except (SafetensorError, KeyError) as error:  # KeyError: a type that numpy lacks
-        raise ConfigError(name, "is damaged", "restore it from a backup") from error
+        arrays = [array for key, array in deserialize(data) if not is_control(key)]
+    except SafetensorError as error:
+        raise ConfigError(name, f"is damaged: {error}", "restore it from a backup") from error
     return {
         "sha256": hashlib.sha256(data).hexdigest(),
         "arrays": len(arrays),
-        "parameters": sum(array.size for array in arrays.values()),
+        "parameters": sum(math.prod(array["shape"]) for array in arrays),
+        "for_numpy": {array["dtype"] for array in arrays} <= _TYPES_OF_NUMPY,
     }

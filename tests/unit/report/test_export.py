@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import json
 import re
 import shutil
@@ -150,6 +151,51 @@ def test_text_from_outside_is_no_markup_of_the_card(run: Path, tmp_path: Path) -
     card = (tmp_path / "out" / "README.md").read_text()
     assert r"\<script\>. \[a\](http://x) \| \`b\`" in card
     assert "\n# c" not in card
+
+
+def safetensors_of(kind: str, size: int) -> bytes:
+    """A file with six numbers of ``size`` bytes, by the format's own words: no library makes all types."""
+    table = {"a": {"dtype": kind, "shape": [2, 3], "data_offsets": [0, 6 * size]}}
+    header = json.dumps(table).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(range(6 * size))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "library"),
+    [
+        ("BF16", 2, "torch"),
+        ("F8_E4M3", 1, "torch"),
+        ("F8_E5M2", 1, "torch"),
+        ("I64", 8, "numpy"),
+        ("U8", 1, "numpy"),
+        ("F16", 2, "numpy"),
+    ],
+)
+def test_numbers_of_all_types_are_handed_over(
+    run: Path, tmp_path: Path, kind: str, size: int, library: str
+) -> None:
+    folder, out = tmp_path / "run", tmp_path / "out"
+    shutil.copytree(run, folder)
+    content = safetensors_of(kind, size)
+    for name in ("model", "best"):
+        (folder / f"{name}.safetensors").write_bytes(content)
+    assert call("export", folder, "--out", out).exit_code == 0
+    assert (out / "model.safetensors").read_bytes() == content
+    card = (out / "README.md").read_text()
+    assert re.search(r"^\| model.safetensors \| 1 \| 6 \| [0-9a-f]{64} \|$", card, re.MULTILINE)
+    assert f"from safetensors.{library} import load_file" in card
+    load = importlib.import_module(f"safetensors.{library}").load_file
+    assert tuple(load(out / "model.safetensors")["a"].shape) == (2, 3)
+
+
+@pytest.mark.parametrize("cut", [0, 7, 20, -1])
+def test_a_file_that_was_cut_is_refused(run: Path, tmp_path: Path, cut: int) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for name in ("model", "best"):
+        (folder / f"{name}.safetensors").write_bytes(safetensors_of("BF16", 2)[:cut])
+    assert "model.safetensors: is damaged: " in refusal(call("export", folder, "--out", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_refusals(run: Path, tmp_path: Path) -> None:
