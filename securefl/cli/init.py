@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
 import typer
 
@@ -14,10 +15,29 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
 from securefl.cli import console, options
 from securefl.cli.site import write_first
-from securefl.lab import project
+from securefl.lab import new_folder, project
 from securefl.scenario import own_parts_from
 
 ValueT = TypeVar("ValueT")
+_SERVER: Final = "Server: curious (follows the protocol) or active (may lie)"
+_PRIVACY: Final = "Differential privacy of each site (epsilon, or none)"
+
+
+class _Question(NamedTuple, Generic[ValueT]):
+    given: ValueT | None
+    """Value of the option, if it is given."""
+    text: str
+    default: ValueT
+    parse: Callable[[str], ValueT]
+    fields: Callable[[ValueT], dict[str, Any]]
+    """Fields of the project that follow from a value."""
+
+    def ask(self) -> ValueT:
+        """Ask on a terminal; elsewhere return the default."""
+        if not sys.stdin.isatty():
+            return self.default
+        answer: ValueT = typer.prompt(self.text, default=self.default, type=self.parse)
+        return answer
 
 
 def init(
@@ -46,21 +66,11 @@ def init(
 
     Exit codes: 0 done; 2 refused; 3 a file cannot be written.
     """
-    chosen = project.Project(
-        name=folder.absolute().name,
-        kind=_choose(kind, f"What trains ({_kinds()})", "torch", str),
-        sites=_choose(sites, "How many sites", 5, int),
-        active=_is_active(
-            _choose(server, "Server: curious (follows the protocol) or active (may lie)", "curious", str)
-        ),
-        epsilon=_epsilon(
-            _choose(epsilon, "Differential privacy of each site (epsilon, or none)", "none", str)
-        ),
-    )
     if site_python is not None and not site_python.is_file():
         raise ConfigError(
             "--site-python", f"{site_python} is not a file", "name the bin/python of an environment"
         )
+    chosen = _choices(folder, kind, sites, server, epsilon)
     for file in project.write_project(folder, chosen):
         console.say(f"written: {file}")
     if chosen.first and (not chosen.library or site_python is not None):
@@ -68,17 +78,33 @@ def init(
     console.say(f"next: cd {folder} && {_first_command(chosen, site_python)}")
 
 
+def _choices(
+    folder: Path, kind: str | None, sites: int | None, server: str | None, epsilon: str | None
+) -> project.Project:
+    """Return the choices: name and options first, then an answer to each question, checked before the next.
+
+    Raises:
+        ConfigError: the folder or a choice is refused.
+    """
+    chosen = project.Project(name=folder.absolute().name, kind="torch")
+    new_folder.check_new(folder, "FOLDER")
+    questions: tuple[_Question[Any], ...] = (
+        _Question(kind, f"What trains ({_kinds()})", "torch", str, lambda one: {"kind": one}),
+        _Question(sites, "How many sites", 5, int, lambda one: {"sites": one}),
+        _Question(server, _SERVER, "curious", str, lambda one: {"active": _is_active(one)}),
+        _Question(epsilon, _PRIVACY, "none", str, lambda one: {"epsilon": _epsilon(one)}),
+    )
+    for one in questions:
+        if one.given is not None:
+            chosen = replace(chosen, **one.fields(one.given))
+    for one in questions:
+        if one.given is None:
+            chosen = replace(chosen, **one.fields(one.ask()))
+    return chosen
+
+
 def _kinds() -> str:
     return "; ".join(f"{kind}: {what}" for kind, what in project.KINDS.items())
-
-
-def _choose(given: ValueT | None, question: str, default: ValueT, parse: Callable[[str], ValueT]) -> ValueT:
-    if given is not None:
-        return given
-    if not sys.stdin.isatty():
-        return default
-    answer: ValueT = typer.prompt(question, default=default, type=parse)
-    return answer
 
 
 def _is_active(trust: str) -> bool:

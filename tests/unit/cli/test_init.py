@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from securefl.base.errors import ConfigError
 from securefl.cli import init as command
 from securefl.lab.project import KINDS, Project, write_project
 from securefl.methods import feasibility
@@ -118,3 +119,44 @@ def test_a_terminal_is_asked_for_what_no_option_has(tmp_path: Path, monkeypatch:
     assert load_scenario(tmp_path / "x" / "federation.toml").parties == 6
     assert len(asked) == 3
     assert not any("What trains" in one for one in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "answers", "reason", "questions"),
+    [
+        ("old", {}, {}, "exists and is not empty", 0),
+        ("Two Words", {}, {}, "is not a name for a project", 0),
+        ("new", {"epsilon": "much"}, {}, "is not a number", 0),
+        ("new", {"sites": 2}, {}, "--sites: is 2", 0),
+        ("new", {"server": "evil"}, {}, "'evil' is unknown", 0),
+        ("new", {"site_python": Path("/nowhere")}, {}, "is not a file", 0),
+        ("new", {}, {"What trains": "keras"}, "'keras' is unknown", 1),
+        ("new", {}, {"How many": 2}, "--sites: is 2", 2),
+        ("new", {}, {"Server": "evil"}, "'evil' is unknown", 3),
+        ("new", {"kind": "tables"}, {"Differential": "0"}, "--epsilon: is 0", 3),
+    ],
+)
+def test_nothing_more_is_asked_after_a_refusal(
+    name: str,
+    options: dict[str, Any],
+    answers: dict[str, Any],
+    reason: str,
+    questions: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The folder and all options are checked before the first question, each answer before the next."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").write_text("")
+    asked: list[str] = []
+
+    def prompt(question: str, default: Any, type: Any) -> Any:  # noqa: A002 - typer's name
+        asked.append(question)
+        return next((one for start, one in answers.items() if question.startswith(start)), default)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", prompt)
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        command.init(tmp_path / name, **options)
+    assert len(asked) == questions
+    assert [one.name for one in tmp_path.iterdir()] == ["old"]
