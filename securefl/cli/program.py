@@ -139,7 +139,7 @@ def _value_of_kind(parameter: Any, ctx: Any) -> str:
         return "DIR" if re.search(r"\b(folder|directory)\b", parameter.help or "", re.IGNORECASE) else "FILE"
     if kind == "str" and parameter.name in _NAMES:
         return "NAME"
-    return _VALUES.get(kind, kind)
+    return _VALUES.get(kind, str(kind))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -258,16 +259,24 @@ def simulate_refused(scenario: Path, out: Path, *arguments: str) -> str:
     return str(done.stderr)
 
 
-def test_nobody_is_waited_for_where_all_parties_refuse(scenario: Path, tmp_path: Path) -> None:
-    """The server would wait for the whole of ``deadlines.join``, and say less."""
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        ("ward_of_nobody:Ward", r"(p\d\d): OSError: no patients of \1"),
+        ("ward_of_runs:shorter", r"p02: parameters\(\) returned a\.w of shape \(3, 2\), expected \(2, 3\) "),
+    ],
+)
+def test_nobody_waits_for_a_site_that_cannot_take_part(
+    site: str, said: str, scenario: Path, tmp_path: Path
+) -> None:
+    """The server would wait for the whole of ``deadlines.join``, and then begin without it."""
     (tmp_path / "ward_of_nobody.py").write_text(
         "class Ward:\n    def __init__(self, name):\n        raise OSError(f'no patients of {name}')\n"
     )
     ended = call(
-        "run", scenario, "--site", "ward_of_nobody:Ward", "--broker", "embedded", "--out", tmp_path / "out",
+        "run", scenario, "--site", site, "--broker", "embedded", "--out", tmp_path / "out",
         "--set", "deadlines.join=3600",
     )  # fmt: skip
     assert ended.exit_code == 2
-    said = " ".join(ended.stderr.split())
-    assert "refused parties: no party joined the run; p00 refused: --site ward_of_nobody:Ward: p00: " in said
-    assert "OSError: no patients of p00" in said
+    (line,) = (line for line in ended.stderr.splitlines() if line.startswith("refused "))
+    assert re.match(rf"refused --site {site}: {said}", line)

@@ -60,9 +60,10 @@ def _describe(data: bytes, name: str) -> dict[str, Any]:
     from securefl.training.models import is_control  # noqa: PLC0415 - torch
 
     try:
-        arrays = [array for key, array in deserialize(data) if not is_control(key)]
+        found: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise ConfigError(name, f"is damaged: {error}", "restore it from a backup") from error
+    arrays = [array for key, array in found if not is_control(key)]
     return {
         "sha256": hashlib.sha256(data).hexdigest(),
         "arrays": len(arrays),

@@ -14,6 +14,7 @@ from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import attacks, feasibility
 from securefl.methods.privacy import Mechanism
 from securefl.protocol import secure_sum
+from securefl.protocol.round import PartiesJoined
 from securefl.protocol.wire import topics
 from securefl.runtime import monitoring, report, transport
 from securefl.runtime.launch import conclusion, devices, following, process
@@ -74,6 +75,7 @@ class LocalRun:
         if knows_updates:
             metrics.know_saturation(self._following.beyond)
         self._fatal: dict[PartyId, Fatal] = {}
+        self._begun = False
         self._device = devices.LocalDevice("auto")
 
     def run(self) -> report.RunEnd:
@@ -257,10 +259,22 @@ class LocalRun:
         if self._monitor is not None:
             self._monitor.take(name, item)
         self._following.take(name, item)
+        if name == SERVER and isinstance(item, report.Fact) and isinstance(item.item, PartiesJoined):
+            self._begun = True
         if isinstance(item, Fatal):
+            self._check_site(item)
             self._fatal[name] = item
             self._progress.note(f"{name}: {item.reason}")
             self._check_parties()
+
+    def _check_site(self, fatal: Fatal) -> None:
+        """End the run if a site cannot take part, such as one of another shape: all are of one class here.
+
+        Raises:
+            ConfigError: its reason, before the first round; later its party counts as dropped out.
+        """
+        if fatal.refused and not self._begun and fatal.field.startswith("--site"):
+            raise ConfigError(fatal.field, fatal.reason.removeprefix(f"{fatal.field}: "))
 
     def _check_parties(self) -> None:
         """End the run if all parties refuse to join, with the first one's reason (ConfigError)."""

@@ -63,6 +63,8 @@ class Fatal:
     reason: str
     refused: bool
     """True if its configuration was refused (exit code 2)."""
+    field: str = ""
+    """Field, file or option that was refused."""
 
 
 Main = Callable[[ProcessSettings, Callable[[Any], None]], object]
@@ -158,7 +160,7 @@ def _child(main: Main, settings: ProcessSettings, pipe: Connection) -> None:
     try:
         main(settings, pipe.send)
     except ConfigError as error:
-        pipe.send(Fatal(str(error), refused=True))
+        pipe.send(Fatal(str(error), refused=True, field=error.path))
         raise SystemExit(EXIT_REFUSED) from None
     except SecureflError as error:
         pipe.send(Fatal(str(error), refused=False))

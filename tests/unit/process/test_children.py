@@ -48,7 +48,11 @@ def test_a_process_speaks_and_ends(children: Children, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("main", "last_words", "code"),
     [
-        (processes.is_refused, Fatal("data.set: is missing (make one)", refused=True), EXIT_REFUSED),
+        (
+            processes.is_refused,
+            Fatal("data.set: is missing (make one)", refused=True, field="data.set"),
+            EXIT_REFUSED,
+        ),
         (processes.aborts, Fatal("disk full", refused=False), EXIT_ABORTED),
     ],
 )
