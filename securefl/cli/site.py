@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from securefl.base import entropy, files, text
-from securefl.base.errors import ConfigError
+from securefl.base import entropy, files, foreign, text
+from securefl.base.errors import ConfigError, SecureflError
 from securefl.base.ids import PartyId
 from securefl.cli import console, options
 from securefl.cli.member_options import party_id
@@ -308,19 +308,24 @@ def check(
             found = train_site(made)
     except Exception as error:  # any error of users' code
         traceback.print_exception(error)
-        raise ConfigError(f"--site {site}", f"{type(error).__name__}: {error}") from error
+        raise ConfigError(f"--site {site}", _line_of(error)) from error
     seconds, again, alone = time.monotonic() - began, None, ""
     if seconds <= REPEAT_SECONDS and not loaded.training.dp_sgd:
         console.say("training it once more from the same seed, at a second site of the same name")
         try:
             again = train_site(make_site(maker, name, layout, loaded.model, seed)).update
         except Exception as error:  # no fault: a run has one site of a name
-            alone = f"{type(error).__name__}: {error}"
+            alone = _line_of(error)
     trial = SiteTrial(made, found, seconds, probe.longest, again, alone)
     lines = list(trial_lines(loaded, trial))
     for line in lines:
         console.say(line)
     console.say(f"findings: {write_trial(scenario, site, name, trial, lines)}")
+
+
+def _line_of(error: Exception) -> str:
+    """Return an error of users' code on one line, with its place."""
+    return str(error) if isinstance(error, SecureflError) else foreign.describe(error)
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:

@@ -136,7 +136,7 @@ def test_the_python_result_counts_them_too(folder: Path) -> None:
     toml = scenario(folder, "Some")
     result = securefl.simulate(toml, site="wards_untrained:Some", out=folder / "out")
     assert list(result.frame()["failed_trainings"]) == [0, 1, 0]
-    assert result.rounds[1].failures == {"p01": "RuntimeError: no data today"}
+    assert result.rounds[1].failures == {"p01": "wards_untrained.py:22 in fit: RuntimeError: no data today"}
     stopped = securefl.simulate(
         scenario(folder, "Raises"), site="wards_untrained:Raises", out=folder / "stopped"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sys
 from collections import Counter
@@ -131,6 +132,9 @@ REASONS = {
     "p14": "GeneratorExit",
     "p15": "Panic: lost",
 }
+PLACE = re.compile(r"\w+\.py:\d+ in \w+: ")
+RAISING = {"p02", *(f"p{number:02d}" for number in range(9, 17))}
+"""Parties whose code raises: the line has its place."""
 OF_APART = REASONS | {
     "p01": "its process took too long and was killed",
     "p16": "MemoryError",
@@ -168,7 +172,8 @@ def check(ended: Run, parties: int, reasons: dict[str, str], gone: dict[str, set
         trained = [entry["round"] for entry in entries if "samples" in entry]
         assert trained == [number for number in range(3) if number not in gone.get(party, set())], party
         if reasons.get(party):
-            assert failed[1].startswith(reasons[party]), party
+            assert PLACE.sub("", failed[1]).startswith(reasons[party]), party
+            assert bool(PLACE.match(failed[1])) == (party in RAISING), failed[1]
             assert "\n" not in failed[1]
     shares = [sum(number not in gone.get(party, set()) for party in names) / parties for number in range(3)]
     model = load_file(ended.directory.path / "model.safetensors")

@@ -132,7 +132,7 @@ def test_broken_sites_cost_the_others_nothing(broker: str, scenario: Path, tmp_p
     np.testing.assert_allclose(model["a.w"], np.full((2, 3), where), atol=1e-3)
     np.testing.assert_allclose(model["b"], where, atol=1e-3)
     reasons = {
-        "p01": "KeyError: 'no such patient'",
+        "p01": "ward_of_runs.py:22 in broken: KeyError: 'no such patient'",
         "p02": "fit returned b with numbers that are not finite",
         "p03": "fit returned b of shape (4,), expected ()",
         "p04": "exits with 'done for today' in place of returning",
@@ -262,7 +262,7 @@ def simulate_refused(scenario: Path, out: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("site", "said"),
     [
-        ("ward_of_nobody:Ward", r"(p\d\d): OSError: no patients of \1"),
+        ("ward_of_nobody:Ward", r"(p\d\d): ward_of_nobody\.py:3 in __init__: OSError: no patients of \1"),
         ("ward_of_runs:shorter", r"p02: parameters\(\) returned a\.w of shape \(3, 2\), expected \(2, 3\) "),
     ],
 )

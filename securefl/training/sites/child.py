@@ -20,6 +20,7 @@ import signal
 import socket
 import struct
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Mapping
@@ -292,8 +293,26 @@ def main(descriptor: int, memory: int) -> None:
 def _failure(error: BaseException) -> dict[str, str]:
     """Return the failure, and for a refused app also the reason and the remedy."""
     if not hasattr(error, "remedy"):
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{_place(error)}{type(error).__name__}: {error}"}
     return {"error": str(error), "reason": str(getattr(error, "reason", error)), "remedy": str(error.remedy)}
+
+
+def _place(error: BaseException) -> str:
+    """Return the place of the site's innermost frame, as ``train.py:12 in fit: ``; see ``place_of``."""
+    own = str(Path(__file__).parent) + os.sep
+    libraries = tuple(
+        sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")
+    )
+    frames = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(("<", own))
+    ]
+    if not frames:
+        return ""
+    site = [frame for frame in frames if not frame[0].startswith(libraries)]
+    file, line, function = site[-1] if site else frames[0]
+    return f"{Path(file).name}:{line} in {function}: "
 
 
 def _trace() -> str:

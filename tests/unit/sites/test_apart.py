@@ -168,7 +168,7 @@ def test_a_metric_that_is_no_number_costs_no_round(name: str, notes: tuple[str, 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("raises", "KeyError: 'no such patient'"),
+        ("raises", " in raises: KeyError: 'no such patient'"),
         ("hangs", "took too long and was killed"),
         ("not_finite", "fit returned b with numbers that are not finite"),
         ("other_name", "fit returned c, which the model does not have: it has b, a"),

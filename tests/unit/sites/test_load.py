@@ -71,10 +71,10 @@ def test_a_site_is_made_of_the_partys_name(tmp_path: Path, monkeypatch: pytest.M
             given(parameters=lambda: {"w": np.zeros(3)}),
             "p00: parameters() returned w of shape (3,), expected (2,)",
         ),
-        (given(parameters=lambda: 1 / 0), "p00: ZeroDivisionError: division by zero"),
-        (given(parameters=lambda: sys.exit(4)), "p00: SystemExit: 4"),
+        (given(parameters=lambda: 1 / 0), "in <lambda>: ZeroDivisionError: division by zero"),
+        (given(parameters=lambda: sys.exit(4)), "in <lambda>: SystemExit: 4"),
         (lambda _name: SimpleNamespace(samples=3), "has no parameters and no fit"),
-        (lambda name: Path("/nowhere", name).read_text(), "p00: FileNotFoundError"),
+        (lambda name: Path("/nowhere", name).read_text(), "in <lambda>: FileNotFoundError"),
     ],
 )
 def test_a_site_that_cannot_be_used_is_refused_in_one_line(maker: Any, said: str) -> None:

@@ -177,7 +177,8 @@ def test_the_log_keeps_metrics_and_tracebacks_and_is_its_owners(tmp_path: Path) 
         update(trainer(fails, log))
     good, bad = map(json.loads, log.read_text().splitlines())
     assert good == {"round": 2, "samples": 5, "metrics": {"loss": None}, "received": {"auc": 0.75}}
-    assert bad["error"] == "RuntimeError: no cohort for round 2"
+    line = fails.__code__.co_firstlineno + 1
+    assert bad["error"] == f"test_trainer.py:{line} in fails: RuntimeError: no cohort for round 2"
     assert "in fails" in bad["traceback"]
     assert log.stat().st_mode & 0o777 == 0o600
 
@@ -285,7 +286,8 @@ def test_an_answer_that_raises_as_it_is_read() -> None:
     found = trainer(lambda parameters, _told: (parameters, 5, Trap())).fit(
         PARAMS, RoundContext(0, 1, 0), ENTROPY
     )
-    assert found.notes == ("no metrics: GeneratorExit",)
+    line = Trap.items.__code__.co_firstlineno + 1
+    assert found.notes == (f"no metrics: test_trainer.py:{line} in items: GeneratorExit",)
 
 
 LOSS = SiteEvaluation(metrics=(Metric(name="loss", kind="mean", upper=8.0),), repeats="accept")
