@@ -64,6 +64,9 @@ class Place:
 
     def start(self, name: str, *words: str | Path, **given: str) -> subprocess.Popen[str]:
         more = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+        if name == "op":
+            # The operator has no home either; its head lies apart from its folder elsewhere.
+            more["SECUREFL_STATE"] = str(self.folder / name / "state")
         return subprocess.Popen(
             self.words(name, *words),
             cwd=self.folder / name,
