@@ -14,6 +14,7 @@ from securefl.scenario import Scenario
 _COLUMNS: Final = 60
 """Most columns of a map. A longer run shares columns, each with the most serious event of its rounds."""
 _ROWS: Final = 60
+_JOINS: Final = 200
 _ORDER: Final = ("out", "rejected", "kept", "absent")
 """Styles of cells, most serious first."""
 
@@ -57,6 +58,15 @@ def participation_blocks(records: Sequence[RoundRecord], scenario: Scenario) -> 
                 f" left out. x: not counted. Dot: not drawn or absent.{shared}"
             ),
             wide=True,
+        )
+    joins = [
+        (party, str(r.round), "the start of the server" if since is None else f"round {since}")
+        for r in records
+        for party, since in sorted(r.joined.items())
+    ]
+    if joins:
+        yield PageTable(
+            "Parties that joined late", ("party", "joined in round", "absent since"), joins[-_JOINS:]
         )
     reasons = _reasons(records)
     if reasons:

@@ -35,6 +35,10 @@ from .server.resuming import read_draw_entry as read_draw_entry
 from .server.stacking import NO_GRADIENTS as NO_GRADIENTS
 from .server.stacking import ClusterSum as ClusterSum
 from .server.stepping import add_skipped_round as add_skipped_round
+from .shared.absence import NO_ABSENCES as NO_ABSENCES
+from .shared.absence import Absences as Absences
+from .shared.absence import absences_at_start as absences_at_start
+from .shared.absence import update_absences as update_absences
 from .shared.additions.addition import NO_VALUES as NO_VALUES
 from .shared.additions.addition import StartValues as StartValues
 from .shared.allowance import BYTES_PER_SECOND as BYTES_PER_SECOND
@@ -117,6 +121,7 @@ from .shared.reports import EpochFollowed as EpochFollowed
 from .shared.reports import EpochLed as EpochLed
 from .shared.reports import InstanceLost as InstanceLost
 from .shared.reports import InstanceRetried as InstanceRetried
+from .shared.reports import LateJoin as LateJoin
 from .shared.reports import LinkFollowed as LinkFollowed
 from .shared.reports import LoopStoodStill as LoopStoodStill
 from .shared.reports import ModelFinal as ModelFinal

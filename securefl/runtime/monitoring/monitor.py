@@ -12,6 +12,7 @@ from securefl.protocol.round import (
     ConnectionLost,
     EpochFollowed,
     EpochLed,
+    LateJoin,
     ModelStepped,
     NothingLearned,
     PartiesJoined,
@@ -133,6 +134,8 @@ def _on_server(state: ProcessState, item: AnyReport) -> None:
         case PartiesJoined(present=present, missing=missing):
             state.joined, state.expected = len(present), len(present) + len(missing)
             state.waiting, state.missing = False, ()
+        case LateJoin(joined=joined):
+            state.joined += len(joined)
         case QuorumAwaited():
             state.waiting = True
         case RoundStarted():

@@ -100,6 +100,7 @@ class RoundDraft:
             projections=tally.pop("projections", 0),
             measured=tally.pop("measured", 0),
             weighing=weighing(notes.declared, set().union(*notes.members.values()), notes.cap),
+            joined=dict(notes.joined),
             tally=dict(tally),
         )
 

@@ -124,6 +124,10 @@ class RoundRecord:
     """Coordinates beyond ``encoding.range``, by counted honest party; None if unknown to this process."""
     claims: Mapping[int, str] = field(default_factory=dict)
     """Verdicts of verifiers since the previous row, by round: the reason of a void step, or empty."""
+    joined: Mapping[PartyId, int | None] = field(default_factory=dict)
+    """Parties that joined late in this round, with the first round of their absence; None if they were
+    missing when the server started.
+    """
     tally: Mapping[str, int] = field(default_factory=dict)
     """Sums of other numbers in the round's reports, by name."""
 
@@ -211,6 +215,7 @@ class RoundRecord:
             if "beyond_range" in row
             else None,
             claims={one["round"]: one["reason"] for one in row.get("claims", ())},
+            joined={PartyId(party): since for party, since in row.get("joined", {}).items()},
             tally=dict(row.get("tally", {})),
         )
 
@@ -270,6 +275,7 @@ class RoundRecord:
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),
+            **({"joined": {**self.joined}} if self.joined else {}),
             **({"tally": {**self.tally}} if self.tally else {}),
         }
 

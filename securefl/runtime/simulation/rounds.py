@@ -13,8 +13,10 @@ from securefl.base.ids import SERVER, PartyId
 from securefl.methods import clustering, server_optimisers
 from securefl.protocol import kernel
 from securefl.protocol.round import (
+    NO_ABSENCES,
     NO_CHOICE,
     NO_GRADIENTS,
+    Absences,
     AnyReport,
     ClusterKey,
     ClusterSum,
@@ -35,6 +37,7 @@ from securefl.protocol.round import (
     StepReached,
     SumOpened,
     SurvivorsFrozen,
+    absences_at_start,
     add_round,
     add_skipped_round,
     agreed_statement,
@@ -54,6 +57,7 @@ from securefl.protocol.round import (
     simulated_atoms,
     slot_totals,
     spent_parties,
+    update_absences,
     usable_samples,
     walk,
     withheld_report,
@@ -120,6 +124,7 @@ class SimulatedRounds:
         self._history = ModelHistory(self._plan)
         self._choices: dict[PartyId, LastChoice] = {}
         self._begun = False
+        self._absent: Absences = NO_ABSENCES
 
     def run(self, evaluate: Evaluate) -> Outcome:
         """Simulate all remaining rounds; return the end of the run. See :meth:`step`."""
@@ -139,8 +144,7 @@ class SimulatedRounds:
         """
         if not self._begun:
             self._begun = True
-            present = tuple(name for name in self._federation.parties if name not in self._dead)
-            self._report(PartiesJoined(present, tuple(sorted(self._dead))))
+            self._report_start()
         standing, done, stepped = self._round(self._standing)
         for report in stepped:
             self._report(report)
@@ -174,6 +178,7 @@ class SimulatedRounds:
             standing = add_skipped_round(self._plan, standing)
             return walk.end_void_round(self._plan, standing, tuple(present), alone=True)
         standing = replace(standing, quorum=replace(standing.quorum, skipped_in_a_row=0, waited_seconds=0.0))
+        self._report_joins(round_, present)
         self._report(StepReached(round_, "reveal"))
         samples = {name: party.samples for name, party in present.items()}
         if fated is not None and fated.drawn is not None:
@@ -241,6 +246,25 @@ class SimulatedRounds:
         asked = walk.reclusterings_to_consult(self._plan, opened.sums, opened.excluded)
         gradients = self._consult(round_, standing.params, asked)
         return walk.step(self._plan, standing, opened, gradients)
+
+    def _report_start(self) -> None:
+        """Report the parties present: with a schedule, those of its first round."""
+        missing = set(self._dead)
+        fated = None if self._schedule is None else self._schedule.of(self._standing.round)
+        if fated is not None and fated.left_open is None:
+            missing |= self._federation.parties.keys() - fated.present
+        present = tuple(name for name in self._federation.parties if name not in missing)
+        self._absent = absences_at_start(missing)
+        self._report(PartiesJoined(present, tuple(sorted(missing))))
+
+    def _report_joins(self, round_: int, present: Collection[PartyId]) -> None:
+        """Report the parties that were absent before; only a schedule lets parties return."""
+        if self._schedule is None:
+            return
+        self._absent, ended = update_absences(self._absent, round_, present, self._federation.parties)
+        for effect in ended:
+            if isinstance(effect, kernel.Report):
+                self._report(effect.item)
 
     def _agreed_atoms(self, present: Collection[PartyId]) -> bytes:
         atoms = simulated_atoms(self._plan)

@@ -32,6 +32,7 @@ SERVERS: dict[type[Any], AnyReport] = {
     type(one): one
     for one in (
         reports.PartiesJoined((P0,), (P1,)),
+        reports.LateJoin(1, (P0,), ((P1, 0),)),
         reports.VersionsDiffer(VERSIONS, ((P0, Versions("3.12", "2.0", "0.2")),)),
         reports.ConnectionLost(),
         reports.ConnectionBack(2, kept=True),

@@ -16,6 +16,7 @@ from securefl.protocol.round.server import phases, proving, resuming, stepping
 from securefl.protocol.round.server.features.suspicion import count_void_draw as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
+from securefl.protocol.round.shared.absence import update_absences
 from securefl.protocol.round.shared.additions.addition import StartValues
 from securefl.protocol.round.shared.allowance import allowed_seconds
 from securefl.protocol.round.shared.atom_seed import atom_seed_of, reason_atoms_unknown
@@ -165,10 +166,13 @@ def close_hellos(
     if phase.standing.claims.pending is not None:
         # Parties must not train on an unconfirmed model; waiting costs no time, as hellos came meanwhile.
         return phases.Attesting(phase.standing, now + proving.attesting_time(ctx), phase), ()
-    late = frozenset(ctx.plan.roster.parties) - frozenset(present)
+    roster, known = frozenset(ctx.plan.roster.parties), phase.standing.session
+    late = roster - frozenset(present)
+    absent, ended = update_absences(known.absent, phase.standing.round, present, roster - phase.excluded)
     standing = replace(
         phase.standing,
         late=late,
+        session=replace(known, absent=absent),
         quorum=replace(phase.standing.quorum, present=len(present), skipped_in_a_row=0, waited_seconds=0.0),
     )
     revealing = phases.CollectingNonces(
@@ -183,6 +187,7 @@ def close_hellos(
     hellos_said = messages.Announce(hellos=tuple(phase.hellos[party][1] for party in present))
     announce = proving.with_chain(ctx, standing, phase.draw, hellos_said)
     return revealing, (
+        *ended,
         kernel.Report(reports.StepReached(phase.standing.round, "reveal")),
         kernel.Journal(phase.standing.round, kernel.ANNOUNCED),
         kernel.Send(EVERYONE, kernel.Place(phase.standing.round, attempt=phase.draw), announce),

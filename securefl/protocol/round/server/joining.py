@@ -9,6 +9,7 @@ from securefl.protocol.round.server import gather, phases, resuming
 from securefl.protocol.round.server.proving import attesting_time
 from securefl.protocol.round.server.reopening import repeat_request
 from securefl.protocol.round.shared import reports
+from securefl.protocol.round.shared.absence import absences_at_start
 from securefl.protocol.round.shared.draw import shortage
 from securefl.protocol.round.shared.plan import RunPlan
 
@@ -99,7 +100,9 @@ def close_joining(
         )
         return ended, (*known, *effects)
     leading, led = resuming.take_lead(ctx, phase)
-    standing = replace(leading.standing, late=phase.standing.late | set(missing))
+    standing = leading.standing
+    session = replace(standing.session, absent=absences_at_start(missing))
+    standing = replace(standing, late=phase.standing.late | set(missing), session=session)
     after, effects = _start_or_continue(ctx, standing, now)
     return after, (*known, *led, *effects)
 

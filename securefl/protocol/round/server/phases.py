@@ -26,6 +26,7 @@ from securefl.protocol.round.server.features.trust import NO_TRUST, Trust
 from securefl.protocol.round.server.opened import OpenedRound
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import budget, reports
+from securefl.protocol.round.shared.absence import NO_ABSENCES, Absences
 from securefl.protocol.round.shared.additions.addition import NO_VALUES, StartValues
 from securefl.protocol.round.shared.chain import Attested, CertifiedRound, ChainLink
 from securefl.protocol.round.shared.draw import Draw
@@ -141,6 +142,7 @@ class ServerSession:
     software: Mapping[PartyId, messages.Software] = field(default_factory=lambda: NOTHING_REPORTED)
     pause_reason: str = ""
     """Reason to stop before the next round."""
+    absent: Absences = field(default_factory=lambda: NO_ABSENCES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from .presence import ConnectionBack as ConnectionBack
 from .presence import ConnectionLost as ConnectionLost
 from .presence import EpochFollowed as EpochFollowed
 from .presence import EpochLed as EpochLed
+from .presence import LateJoin as LateJoin
 from .presence import PartiesJoined as PartiesJoined
 from .presence import QuorumAwaited as QuorumAwaited
 from .presence import RunPaused as RunPaused

@@ -57,6 +57,8 @@ class RoundNotes:
     norm: float | None = None
     """Norm of the aggregated update."""
     skipped: str = ""
+    joined: dict[PartyId, int | None] = field(default_factory=dict)
+    """Parties that joined late, with the first round of their absence; None from the server's start."""
     _step: tuple[str, float] | None = None
 
     def enter_step(self, step: str) -> None:

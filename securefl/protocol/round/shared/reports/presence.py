@@ -6,6 +6,7 @@ from typing import NamedTuple
 from securefl.base import text
 from securefl.base.ids import PartyId
 from securefl.protocol.round.shared.reports.base import AnyReport
+from securefl.protocol.round.shared.reports.notes import RoundNotes
 from securefl.protocol.round.shared.reports.picture import AnyPicture
 
 
@@ -23,6 +24,35 @@ class PartiesJoined(AnyReport):
 
     def show(self, picture: AnyPicture) -> AnyPicture:
         return replace(picture, present=self.present, missing=self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class LateJoin(AnyReport):
+    """Server: parties in the round's hellos that were absent before."""
+
+    round: int
+    joined: tuple[PartyId, ...]
+    """Parties that were missing when this server started."""
+    returned: tuple[tuple[PartyId, int], ...]
+    """Other parties, with the first round of their absence."""
+
+    def line(self) -> str:
+        joined = (f"{text.list_of(self.joined)} joined in round {self.round}",) if self.joined else ()
+        by_round: dict[int, list[PartyId]] = {}
+        for party, since in self.returned:
+            by_round.setdefault(since, []).append(party)
+        back = (
+            f"{text.list_of(names)} returned in round {self.round}, absent since round {since}"
+            for since, names in sorted(by_round.items())
+        )
+        return "; ".join((*joined, *back))
+
+    def note(self, notes: RoundNotes) -> None:
+        notes.joined |= {**dict.fromkeys(self.joined), **dict(self.returned)}
+
+    def show(self, picture: AnyPicture) -> AnyPicture:
+        missing = tuple(party for party in picture.missing if party not in self.joined)
+        return replace(picture, present=tuple(sorted({*picture.present, *self.joined})), missing=missing)
 
 
 class Versions(NamedTuple):
