@@ -47,6 +47,7 @@ PRIVATE = settings(
     "encoding.scale_bits=9",
     "privacy.unit=party",
     "privacy.multiplier=2.0",
+    "deadlines.submit=2",
     "secure_sum.threshold=3",
     "secure_sum.min_survivors=3",
     "clustering.size=4",
@@ -124,9 +125,11 @@ def test_a_fifth_party_joins_a_verified_run_after_round_two(broker: str, tmp_pat
 
 def test_a_newcomer_pays_for_its_own_rounds_and_may_leave_and_return(tmp_path: Path) -> None:
     """With noise: what its account has is what the server counted, and a return is no new start."""
-    with site(tmp_path, "mosquitto", parties=5, rounds=12, size=4) as place:
+    with site(tmp_path, "mosquitto", parties=5, rounds=8, size=4) as place:
         settled = tmp_path / "settled.toml"
-        done = call("dp", "settle", place.scenario, *PRIVATE, "--out", settled)
+        done = call(
+            "dp", "settle", place.scenario, *PRIVATE, "--data", tmp_path / "data.npz", "--out", settled
+        )
         assert done.exit_code == 0, done.output
         place.scenario = settled
         early = {name: place.start(name) for name in place.parties[:4]}
@@ -184,7 +187,9 @@ def test_a_simulation_repeats_the_late_start(tmp_path: Path) -> None:
         simulated = call(*run, "--out", again)
         assert simulated.exit_code == 0, simulated.output
         assert f"{NEWCOMER} joined in round {first}" in simulated.output
-        ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (place.out("server"), again))
+        ours, theirs = (
+            (folder / "model.safetensors").read_bytes() for folder in (place.out("server"), again)
+        )
         assert ours == theirs
         rows = [json.loads(line) for line in (again / "metrics.jsonl").read_text().splitlines()]
         assert [row.get("joined") for row in rows] == [row.get("joined") for row in place.rows()]

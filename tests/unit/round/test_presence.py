@@ -12,8 +12,15 @@ from securefl.protocol.kernel.effects import Reject, Report, Send, WakeAt
 from securefl.protocol.kernel.events import Heard, Offline, Online, Place, PresenceHint, Received
 from securefl.protocol.messages.control import Here, RollCall
 from securefl.protocol.messages.rounds import Reveal
-from securefl.protocol.round.shared.reports import ConnectionBack, ConnectionLost
-from tests.simulation.world import Node, World, scenario
+from securefl.protocol.round.shared.absence import update_absences
+from securefl.protocol.round.shared.reports import (
+    ConnectionBack,
+    ConnectionLost,
+    LateJoin,
+    PartiesJoined,
+    RoundDone,
+)
+from tests.simulation.world import Node, Op, World, scenario
 
 P1, P2 = PartyId("p01"), PartyId("p02")
 HERE = Here(connection=2, kept=True)
@@ -109,3 +116,44 @@ def test_a_party_takes_the_servers_here_as_a_word_of_it() -> None:
     after, effects = node.machine.step(phase, Received(5.0, SERVER, Place(-1), HERE, b"frame"))
     assert after is phase
     assert [type(effect) for effect in effects] == [WakeAt]
+
+
+@pytest.mark.parametrize("server", ["curious", "active"])
+def test_a_party_that_was_missing_at_the_start_joins_a_later_round(server: str) -> None:
+    """The server has led rounds 0 and 1 without it; it starts as round 1 ends."""
+    world = World(scenario(6, rounds="4", server=server, threshold="3", min_survivors="3"))
+    late = world.nodes[P1]
+    late.alive = False
+
+    def revive(node: Node, _before: object, _event: object, _after: object, effects: Any) -> None:
+        if node is world.server and any(
+            isinstance(one, Report) and isinstance(one.item, RoundDone) and one.item.round == 1
+            for one in effects
+        ):
+            late.alive = True
+            late.phase, _ = late.machine.start(world.now)
+
+    world.observers.append(revive)
+    world.run()
+    assert [one.missing for one in world.reports(PartiesJoined)] == [(P1,)]
+    assert world.reports(LateJoin) == [LateJoin(2, (P1,), ())]
+    assert [P1 in one.survivors for one in world.reports(RoundDone)] == [False, False, True, True]
+    assert not [node.rejects for node in world.nodes.values() if node.rejects]
+
+
+def test_a_party_that_missed_rounds_returns() -> None:
+    world = World(scenario(6, rounds="4"), ops=[Op("drop", P2, "Hello", 1)])
+    world.run()
+    assert world.reports(LateJoin) == [LateJoin(2, (), ((P2, 1),))]
+    assert [P2 in one.survivors for one in world.reports(RoundDone)] == [True, False, True, True]
+
+
+def test_absences_last_from_their_first_round_and_excluded_parties_have_none() -> None:
+    first, ended = update_absences({}, 3, [P1], [P1, P2])
+    assert (first, ended) == ({P2: 3}, ())
+    second, ended = update_absences({**first, P1: None}, 5, [], [P2])
+    assert (second, ended) == ({P2: 3}, ())
+    _, (report,) = update_absences({P1: None, P2: 3}, 6, [P1, P2], [P1, P2])
+    assert report == Report(LateJoin(6, (P1,), ((P2, 3),)))
+    line = LateJoin(6, (P1,), ((P2, 3),)).line()
+    assert line == "p01 joined in round 6; p02 returned in round 6, absent since round 3"
