@@ -15,6 +15,12 @@ def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run that has ended.")],
     *,
     out: Annotated[Path | None, typer.Option(help="New folder. Default: RUN/export.")] = None,
+    validation: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="A site's file by securefl site validate, for the card. Repeat for more."
+        ),
+    ] = None,
 ) -> None:
     """Write the model of a run with a model card: data, metrics with errors, privacy, verification.
 
@@ -23,5 +29,5 @@ def export(
 
     Exit codes: 0 written; 2 refused; 3 a file cannot be written.
     """
-    for file in handover.export_run(run, run / "export" if out is None else out):
+    for file in handover.export_run(run, run / "export" if out is None else out, validation or ()):
         console.say(f"written: {file}")

@@ -21,6 +21,7 @@ from securefl.base.ids import PartyId
 from securefl.cli import console, options
 from securefl.cli.member_options import party_id
 from securefl.cli.program import Program
+from securefl.cli.site_validation import validate
 from securefl.methods import feasibility
 from securefl.methods.metrics import metric_words, numbers_of
 from securefl.runtime import process
@@ -178,7 +179,7 @@ MOST_ARRAYS = 40
 
 @app.callback()
 def _site() -> None:
-    """Prepare your own training: write its first weights, or try one round."""
+    """Write the first weights of your own training, try one round, or validate a finished model."""
 
 
 @app.command()
@@ -326,6 +327,9 @@ def check(
 def _line_of(error: Exception) -> str:
     """Return an error of users' code on one line, with its place."""
     return str(error) if isinstance(error, SecureflError) else foreign.describe(error)
+
+
+app.command()(validate)
 
 
 def _check_columns(site: object, asked: SiteEvaluation) -> None:

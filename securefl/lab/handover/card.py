@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -10,11 +11,17 @@ from securefl.base import crypto
 from securefl.base.text import digits
 from securefl.base.version import __version__
 from securefl.lab import templates
+from securefl.lab.handover.validation import Validation
 from securefl.lab.run_page import RunFiles, SummaryFields
 from securefl.runtime.report import best_evaluated, list_of, printable
 
 
-def model_card(run: RunFiles, summary: SummaryFields, weights: dict[str, dict[str, Any]]) -> str:
+def model_card(
+    run: RunFiles,
+    summary: SummaryFields,
+    weights: dict[str, dict[str, Any]],
+    validations: Sequence[Validation] = (),
+) -> str:
     """Return the card.
 
     Args:
@@ -22,6 +29,7 @@ def model_card(run: RunFiles, summary: SummaryFields, weights: dict[str, dict[st
         summary: of the run.
         weights: ``sha256``, ``arrays``, ``parameters`` and ``for_numpy`` by file name, without control
             variates.
+        validations: of the first model, by site.
     """
     return templates.render(
         resources.files(__package__).joinpath("card.md.j2"),
@@ -34,6 +42,7 @@ def model_card(run: RunFiles, summary: SummaryFields, weights: dict[str, dict[st
         weights=weights,
         metrics=_metric_rows(run, kept=summary.outcome.model.which == "best"),
         tested=_test_rows(run),
+        validations=validations,
         rounds=len(run.records),
         left_out=sum(len({*record.rejected, *record.failed}) for record in run.records),
         parties=list_of(sorted({party for record in run.records for party in record.counted}), 40),

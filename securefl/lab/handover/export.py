@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.lab import new_folder
 from securefl.lab.handover.card import model_card
+from securefl.lab.handover.validation import arrays_digest, read_validations
 from securefl.lab.run_page import read_run
 from securefl.runtime.report import RunDirectory
 
@@ -19,11 +23,14 @@ _TYPES_OF_NUMPY: Final = frozenset(
 )
 
 
-def export_run(path: Path, out: Path) -> tuple[Path, ...]:
+def export_run(path: Path, out: Path, validations: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Write the final model of a run (the best one by ``stop.metric``) with its card, and return the files.
 
+    ``validations`` are files of sites, which the card shows by site.
+
     Raises:
-        ConfigError: the run has not ended or has no model, or ``out`` exists and is not empty.
+        ConfigError: the run has not ended or has no model, ``out`` exists and is not empty, or a validation
+            is not of this model.
         RunAbortedError: a file cannot be written.
     """
     run, directory = read_run(path), RunDirectory(path)
@@ -32,7 +39,8 @@ def export_run(path: Path, out: Path) -> tuple[Path, ...]:
     new_folder.check_new(out, "--out")
     content = _weights(directory, run.scenario.groups.count)
     described = {name: _describe(data, name) for name, data in content.items()}
-    content["README.md"] = model_card(run, run.summary, described).encode()
+    validated = read_validations(validations, described["model.safetensors"].pop("digest"))
+    content["README.md"] = model_card(run, run.summary, described, validated).encode()
     content["scenario.toml"] = run.toml.encode()
     sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(content.items()))
     content["SHA256SUMS"] = sums.encode()
@@ -64,9 +72,18 @@ def _describe(data: bytes, name: str) -> dict[str, Any]:
     except SafetensorError as error:
         raise ConfigError(name, f"is damaged: {error}", "restore it from a backup") from error
     arrays = [array for key, array in found if not is_control(key)]
+    for_numpy = {array["dtype"] for array in arrays} <= _TYPES_OF_NUMPY
     return {
+        # Sites validate models that numpy can read.
+        "digest": arrays_digest(_for_digest(data)) if for_numpy else "",
         "sha256": hashlib.sha256(data).hexdigest(),
         "arrays": len(arrays),
         "parameters": sum(math.prod(array["shape"]) for array in arrays),
-        "for_numpy": {array["dtype"] for array in arrays} <= _TYPES_OF_NUMPY,
+        "for_numpy": for_numpy,
     }
+
+
+def _for_digest(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    from securefl.training.models import is_control  # noqa: PLC0415 - torch
+
+    return {key: array for key, array in load(data).items() if not is_control(key)}

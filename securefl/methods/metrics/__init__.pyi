@@ -11,5 +11,7 @@ from .metric_encoding import said_by as said_by
 from .pooling import Doubted as Doubted
 from .pooling import Measured as Measured
 from .pooling import measure as measure
+from .sampling_errors import exact_words as exact_words
+from .sampling_errors import sampling_errors as sampling_errors
 from .statistics import FeatureStatistics as FeatureStatistics
 from .statistics import Statistics as Statistics

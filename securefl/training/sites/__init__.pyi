@@ -17,5 +17,6 @@ from .tables import ColumnCounts as ColumnCounts
 from .tables import confusion as confusion
 from .tables import score_histogram as score_histogram
 from .torch_site import TorchSite as TorchSite
+from .trainer import SiteEvaluated as SiteEvaluated
 from .trainer import SiteFit as SiteFit
 from .trainer import SiteTrainer as SiteTrainer

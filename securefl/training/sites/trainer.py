@@ -35,6 +35,8 @@ class SiteEvaluated(NamedTuple):
     """Declared metrics as words f64 ``(w,)``, zeros if they cannot be counted; None if none are declared."""
     notes: tuple[str, ...] = ()
     """Reasons why metrics were dropped."""
+    samples: int = 0
+    """Evaluated samples, if they can be counted."""
 
 
 class SiteFit(NamedTuple):
@@ -138,7 +140,7 @@ class SiteTrainer:
             with models.seeded_generators(context.seed):
                 return self._step(self._steps, params, carry, entropy)
         try:
-            judged = self._judge(params, context)
+            judged = self.evaluate(params, context)
             update, used, metrics, notes = self._fit(params, context)
         except BaseException as error:
             raise _site_error(error) from error
@@ -153,8 +155,8 @@ class SiteTrainer:
         update = self._layout.vector(steps.step(self._layout.views(params), carried, entropy), "a step gave")
         return SiteFit(update, self._declared, {"failed": float(steps.failed)}, None)
 
-    def _judge(self, params: F32, context: RoundContext) -> SiteEvaluated:
-        """Return the site's evaluation of the received model; an empty one with a note if it fails."""
+    def evaluate(self, params: F32, context: RoundContext) -> SiteEvaluated:
+        """Return the site's evaluation of a model, f32 ``(d,)``; an empty one with a note if it fails."""
         evaluate = getattr(self._site, "evaluate", None)
         if evaluate is None:
             return SiteEvaluated(None, None)
@@ -169,11 +171,13 @@ class SiteTrainer:
             received, notes = _metrics(numbers_only, "evaluate")
         except BaseException as error:
             return SiteEvaluated(None, nothing, (f"no metrics: {_site_error(error)}",))
+        counted = int(samples) if is_count(samples) else 0  # type: ignore[call-overload]  # a count
         if nothing is None or (is_count(samples) and not samples):
-            return SiteEvaluated(received, nothing, notes)
+            return SiteEvaluated(received, nothing, notes, counted)
         try:
             metrics = said_by(self._evaluation, samples, found)
-            return SiteEvaluated(received, metrics, (*notes, *beyond_range(self._evaluation, received)))
+            beyond = beyond_range(self._evaluation, received)
+            return SiteEvaluated(received, metrics, (*notes, *beyond), counted)
         except BaseException as error:
             # One sample count applies to all metrics.
             return SiteEvaluated(received, nothing, (*notes, f"no metrics counted: {_site_error(error)}"))
