@@ -23,7 +23,7 @@ setup: $(STAMP)  ## make the virtual environment and install the tested versions
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[learn,embedded-broker,plots,dp,tables,monitoring,crypten,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[learn,embedded-broker,plots,dp,tables,monitoring,tensorboard,crypten,dev]'
 	# Its declared dependencies do not install (docs/adr/0023); what it needs is in the extra.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt crypten
 	@touch $@

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from securefl.base.errors import ConfigError
 from securefl.cli import console
-from securefl.lab import run_page
+from securefl.lab import event_files, run_page
 
 
 def report(
@@ -19,14 +20,31 @@ def report(
         bool,
         typer.Option("--live", help="Write the page anew, and let it reload itself, until the run ends."),
     ] = False,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write an event file of TensorBoard in this new folder, and no page."
+        ),
+    ] = None,
 ) -> None:
     """Write one HTML page about a run: metrics, parties, privacy, verification, audit, costs.
 
     The page needs no server and no network. It shows the findings of ``securefl audit`` if RUN has been
-    audited. Without --live, an unfinished run is shown up to its current round.
+    audited. Without --live, an unfinished run is shown up to its current round. With --tensorboard and
+    --live each round is appended to the event file.
 
-    Exit codes: 0 written; 2 refused; 3 the page cannot be written.
+    Exit codes: 0 written; 2 refused; 3 the page or event file cannot be written.
     """
+    if tensorboard is not None:
+        if out is not None:
+            raise ConfigError(
+                "--out", "is for the page, and --tensorboard writes none", "leave one of them out"
+            )
+        if live:
+            console.say(f"{tensorboard}: show it by tensorboard --logdir {tensorboard}; Ctrl-C stops")
+        write = event_files.follow_events if live else event_files.write_events
+        console.say(f"written: {write(run, tensorboard)}")
+        return
     file = run / "report.html" if out is None else out
     if live:
         console.say(f"{file}: open it in a browser; Ctrl-C stops")
