@@ -67,7 +67,9 @@ def validate(
     console.say(f"written: {file}")
 
 
-def validation_of(scenario: Scenario, maker: SiteMaker, party: PartyId, model: Path) -> handover.Validation:
+def validation_of(
+    scenario: Scenario, maker: SiteMaker, party: PartyId, model: Path
+) -> handover.SiteValidation:
     """Return the metrics of the model in a file at the site of ``party``.
 
     Raises:
@@ -118,7 +120,7 @@ def validation_of(scenario: Scenario, maker: SiteMaker, party: PartyId, model: P
             },
             "notes": [*found.notes, *(f"{key} is not finite" for key in numbers if key not in finite)],
         },
-        handover.Validation,
+        handover.SiteValidation,
     )
 
 

@@ -67,8 +67,8 @@ def scalars_of(record: RoundRecord) -> Mapping[str, float]:
     return {tag: float(value) for tag, value in found.items() if value is not None and math.isfinite(value)}
 
 
-def timed(records: Iterable[RoundRecord], ended: float) -> Iterator[RoundScalars]:
-    """Yield the numbers of rounds, of which the last one ended at ``ended``, s since 1970."""
+def add_times(records: Iterable[RoundRecord], ended: float) -> Iterator[RoundScalars]:
+    """Yield the numbers of rounds. The last round ended at ``ended``, s since 1970."""
     rows = tuple(records)
     left = math.fsum(record.seconds.get("total", 0.0) for record in rows)
     for record in rows:
@@ -85,7 +85,7 @@ def write_events(run: Path, folder: Path) -> Path:
     """
     need_tensorboard()
     new_folder.check_new(folder, "--tensorboard")
-    rounds = tuple(timed(run_page.read_run(run).records, _written_at(run)))
+    rounds = tuple(add_times(run_page.read_run(run).records, _written_at(run)))
     name = _NAME.format(started=int(rounds[0].ended if rounds else time.time()))
     (file,) = new_folder.fill_folder(folder, {name: _encode(chain((_head(),), map(_event, rounds)))})
     return file
@@ -101,7 +101,7 @@ def follow_events(run: Path, folder: Path) -> Path:
     while True:
         # In this order: the last rows are on disk before the summary.
         content = run_page.read_run(run)
-        rounds = tuple(timed(content.records, _written_at(run)))[written:]
+        rounds = tuple(add_times(content.records, _written_at(run)))[written:]
         try:
             with file.open("ab") as opened:
                 opened.write(_encode(map(_event, rounds)))

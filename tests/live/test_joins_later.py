@@ -183,8 +183,8 @@ def test_a_simulation_repeats_the_late_start(tmp_path: Path) -> None:
         parties[NEWCOMER] = starts(place, server, *own(NEWCOMER))
         first = joined_in(place, ended(server, parties))
         again = tmp_path / "again"
-        run = ("simulate", place.scenario, *seeded, "--exact", "--like", place.out("server"))
-        simulated = call(*run, "--out", again)
+        like = ("--exact", "--like", place.out("server"))
+        simulated = call("simulate", place.scenario, *seeded, *like, "--out", again)
         assert simulated.exit_code == 0, simulated.output
         assert f"{NEWCOMER} joined in round {first}" in simulated.output
         ours, theirs = (

@@ -47,7 +47,7 @@ def test_only_the_body_travels_and_heads_outlive_the_process(folder: Path) -> No
     kept = heads(folder)
     assert len(kept) == 10
     assert not np.allclose(kept["p00"], kept["p01"], atol=0.1)
-    from clinic import Clinic  # type: ignore[import-not-found]  # noqa: PLC0415 - of the copy
+    from clinic import Clinic  # noqa: PLC0415 - of the copy
 
     site = Clinic("p03")
     assert HEAD.isdisjoint(site.parameters())

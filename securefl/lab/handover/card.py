@@ -11,7 +11,7 @@ from securefl.base import crypto
 from securefl.base.text import digits
 from securefl.base.version import __version__
 from securefl.lab import templates
-from securefl.lab.handover.validation import Validation
+from securefl.lab.handover.validation import SiteValidation
 from securefl.lab.run_page import RunFiles, SummaryFields
 from securefl.runtime.report import best_evaluated, list_of, printable
 
@@ -20,7 +20,7 @@ def model_card(
     run: RunFiles,
     summary: SummaryFields,
     weights: dict[str, dict[str, Any]],
-    validations: Sequence[Validation] = (),
+    validations: Sequence[SiteValidation] = (),
 ) -> str:
     """Return the card.
 

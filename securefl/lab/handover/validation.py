@@ -30,7 +30,7 @@ class ValidatedMetric(Struct, frozen=True, forbid_unknown_fields=True):
     """By the number of samples; None if counts do not determine it."""
 
 
-class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SiteValidation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Metrics of a model on the data of one site."""
 
     format: Literal["securefl validation 1"]
@@ -54,7 +54,7 @@ def arrays_digest(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     return found.hexdigest()
 
 
-def write_validation(file: Path, validation: Validation) -> None:
+def write_validation(file: Path, validation: SiteValidation) -> None:
     """Write a validation, private to its user.
 
     Raises:
@@ -67,14 +67,14 @@ def write_validation(file: Path, validation: Validation) -> None:
         raise RunAbortedError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def read_validations(paths: Sequence[Path], model: str) -> tuple[Validation, ...]:
+def read_validations(paths: Sequence[Path], model: str) -> tuple[SiteValidation, ...]:
     """Return the validations in files, sorted by party.
 
     Raises:
         ConfigError: a file is missing or damaged, is about another model than ``model``, or two are of one
             party.
     """
-    found: dict[str, Validation] = {}
+    found: dict[str, SiteValidation] = {}
     for path in paths:
         one = _read(path)
         if one.model != model:
@@ -88,11 +88,11 @@ def read_validations(paths: Sequence[Path], model: str) -> tuple[Validation, ...
     return tuple(found[party] for party in sorted(found))
 
 
-def _read(path: Path) -> Validation:
+def _read(path: Path) -> SiteValidation:
     with files.reading(path, "name a file that securefl site validate wrote"):
         raw = path.read_bytes()
     try:
-        found = msgspec.json.decode(raw, type=Validation)
+        found = msgspec.json.decode(raw, type=SiteValidation)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = f"is not a validation: {str(error)[:200]}"
         raise ConfigError(str(path), reason, _AGAIN) from None

@@ -275,7 +275,9 @@ class RoundRecord:
             **(
                 {"claims": [{"round": r, "reason": w} for r, w in self.claims.items()]} if self.claims else {}
             ),
-            **({"joined": {**self.joined}} if self.joined else {}),
+            **(
+                {"joined": {str(party): since for party, since in self.joined.items()}} if self.joined else {}
+            ),
             **({"tally": {**self.tally}} if self.tally else {}),
         }
 

@@ -164,7 +164,7 @@ def test_a_live_run_is_followed_to_its_end(
         else:
             (growing / "summary.json").write_bytes((run / "summary.json").read_bytes())
 
-    monkeypatch.setattr(event_files.time, "sleep", pause)
+    monkeypatch.setattr("securefl.lab.event_files.time.sleep", pause)
     done = call("report", growing, "--tensorboard", tmp_path / "events", "--live")
     assert done.exit_code == 0, done.output
     assert seen == [1, 2, 3]
@@ -178,7 +178,7 @@ def test_what_it_refuses(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "is not empty" in refusal(call("report", run, "--tensorboard", tmp_path / "full"))
     assert "--out" in refusal(call("report", run, *events, "--out", tmp_path / "page.html"))
     assert "nothing" in refusal(call("report", tmp_path / "nothing", *events))
-    monkeypatch.setattr(event_files.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("securefl.lab.event_files.importlib.util.find_spec", lambda _name: None)
     line = refusal(call("report", run, *events))
     assert "pip install 'securefl[tensorboard]'" in line
     assert not (tmp_path / "events").exists()
