@@ -1,0 +1,1 @@
+"""Pages in a browser: accessibility, layout, keyboard, print, and reference screenshots (docs/adr/0073)."""
