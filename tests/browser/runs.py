@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,11 +31,13 @@ metrics = [{ name = "scores", kind = "histogram" }]
 
 def main(folder: Path) -> None:
     """Write the runs below ``folder`` and the page of each."""
-    finished(folder / "finished")
-    failed(folder / "failed")
-    running(folder / "running")
-    sixty(folder / "sixty")
-    for run in sorted(folder.iterdir()):
+    folder.mkdir(parents=True)
+    # The page has the folder's path in its text: a short one of equal length on each machine.
+    os.chdir(folder)
+    runs = {"finished": finished, "failed": failed, "running": running, "sixty": sixty}
+    for name, make in runs.items():
+        run = Path(name)
+        make(run)
         write_page(run / "report.html", run_page(read_run(run), live=run.name == "running"))
 
 
@@ -57,7 +60,8 @@ def record(
     """Return a round in which ``there`` sit in clusters of ``size``, in an order of the round's own."""
     absent = {one.party for one in out}
     drawn = sorted(there, key=lambda name: (int(name[1:]) * 7 + number * 5) % 61)
-    groups = [drawn[at : at + size] for at in range(0, len(drawn), size)]
+    count = max(1, len(drawn) // size)
+    groups = [drawn[at::count] for at in range(count)]
     sums = []
     for at, group in enumerate(groups):
         inside = tuple(sorted(set(group) - absent))

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from securefl.base.text import count
+
 _NUMBER: Final = re.compile(r"-|-?[\d.,e+-]+( (s|min|h|B|kB|MB|GB|%))?")
+_MOST_OPEN: Final = 16
+"""Rows of a table above which it opens on request."""
+_NARROW: Final = 36
+"""Characters across a table that fits a chart's width."""
 Tone = Literal["good", "note", "warning", "bad"]
 """Judgement of a number or a sentence, shown by a colour and a word."""
 
@@ -58,6 +64,22 @@ class PageTable:
     folded: bool = False
     """True if the table opens on request."""
     kind: str = "table"
+
+    @property
+    def folds(self) -> bool:
+        """True if the table opens on request, as a long one always does."""
+        return self.folded or len(self.rows) > _MOST_OPEN
+
+    @property
+    def length(self) -> str:
+        """Number of rows, with its noun."""
+        return count(len(self.rows), "row")
+
+    @property
+    def narrow(self) -> bool:
+        """True if the table fits beside a chart."""
+        widths = (max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True))
+        return sum(widths) <= _NARROW
 
     @property
     def numeric(self) -> tuple[bool, ...]:

@@ -14,7 +14,9 @@ WIDTH: Final = 360
 HEIGHT: Final = 210
 """Size of a chart, with text of size 11: a phone shows it without scaling it down."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 34
-_CELL, _ROW, _NAME = 22, 20, 7.2
+_ROW, _NAME = 20, 7.2
+_CELL, _SLIM, _MOST_WIDE = 22, 17, 40
+"""Width of a map's cell; that of a map with more columns, which a page then shows whole; most wide columns."""
 _STEPS: Final = (1, 2, 2.5, 5, 10)
 
 
@@ -85,13 +87,23 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
+def _round_step(least: float) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, ... that is at least ``least``."""
+    unit = 1
+    while True:
+        for step in (unit, 2 * unit, 5 * unit):
+            if step >= least:
+                return step
+        unit *= 10
+
+
 def _axes(frame: _Frame, ticks: Sequence[float], rounds: Sequence[int]) -> Iterator[str]:
     for value in ticks:
         y = frame.y(value)
         yield f"<path class='grid' d='M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}'/>"
         yield f"<text class='end' x='{_LEFT - 5}' y='{y + 3.5:.1f}'>{digits(value)}</text>"
-    every = max(1, math.ceil(len(rounds) / 8))
-    for number in rounds[::every]:
+    every = _round_step((rounds[-1] - rounds[0]) / 8)
+    for number in range(math.ceil(rounds[0] / every) * every, rounds[-1] + 1, every):
         yield f"<text class='mid' x='{frame.x(number):.1f}' y='{HEIGHT - _BOTTOM + 15}'>{number}</text>"
     yield f"<text class='mid' x='{(_LEFT + WIDTH - _RIGHT) / 2}' y='{HEIGHT - 4}'>round</text>"
 
@@ -140,10 +152,13 @@ def status_map(names: Sequence[str], columns: Sequence[str], cells: Sequence[Seq
     It is drawn at the size of its text; the page scrolls it sideways if it is too wide.
     """
     left = 8 + _NAME * max(map(len, names), default=1)
-    width, height = left + _CELL * len(columns) + 8, 22 + _ROW * len(names)
-    every = 1 if max(map(len, columns), default=1) <= 2 else math.ceil(0.4 * max(map(len, columns)))
+    longest = max((len(cell.text) for line in cells for cell in line), default=1)
+    across = _SLIM if len(columns) > _MOST_WIDE and longest <= 2 else _CELL
+    width, height = left + across * len(columns) + 8, 22 + _ROW * len(names)
+    label_width = 7 + 7 * max(map(len, columns), default=1)
+    every = max(1, math.ceil(label_width / across))
     parts = [
-        f"<text class='mid' x='{left + _CELL * (at + 0.5):.1f}' y='14'>{escape(label)}</text>"
+        f"<text class='mid' x='{left + across * (at + 0.5):.1f}' y='14'>{escape(label)}</text>"
         for at, label in enumerate(columns)
         if at % every == 0
     ]
@@ -151,11 +166,11 @@ def status_map(names: Sequence[str], columns: Sequence[str], cells: Sequence[Seq
         y = 20 + _ROW * row
         parts.append(f"<text class='end' x='{left - 5:.1f}' y='{y + 14}'>{escape(name)}</text>")
         for at, cell in enumerate(line):
-            x = left + _CELL * at
+            x = left + across * at
             parts.append(
                 f"<g class='cell {cell.style}'><title>{escape(cell.title)}</title>"
-                f"<rect x='{x + 1:.1f}' y='{y + 1}' width='{_CELL - 2}' height='{_ROW - 2}' rx='3'/>"
-                f"<text class='mid' x='{x + _CELL / 2:.1f}' y='{y + 14}'>{escape(cell.text)}</text></g>"
+                f"<rect x='{x + 1:.1f}' y='{y + 1}' width='{across - 2}' height='{_ROW - 2}' rx='3'/>"
+                f"<text class='mid' x='{x + across / 2:.1f}' y='{y + 14}'>{escape(cell.text)}</text></g>"
             )
     return _svg(width, height, parts, fixed=True)
 

@@ -82,7 +82,7 @@ def _verdict(run: RunFiles) -> tuple[str, Tone]:
         done, planned = len(run.records), run.scenario.stop.rounds
         return f"The run has not ended: {done} of {planned} rounds are done.", "note"
     tones: dict[int, Tone] = {EXIT_EXPECTED: "good", EXIT_PAUSED: "warning"}
-    text = f"Exit {summary.exit_code}: {summary.exit_meaning}. {summary.reason}."
+    text = f"Exit {summary.exit_code}: {summary.exit_meaning}; {summary.reason}."
     return text, tones.get(summary.exit_code, "bad")
 
 

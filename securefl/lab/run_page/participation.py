@@ -9,6 +9,7 @@ from typing import Final
 from securefl.lab.run_page import charts
 from securefl.lab.run_page.blocks import Chart, PageBlock, PageTable, Paragraph
 from securefl.runtime.report import RoundRecord, count_of, list_of, printable
+from securefl.runtime.report.records import RESTING
 from securefl.scenario import Scenario
 
 _COLUMNS: Final = 60
@@ -28,14 +29,21 @@ def participation_blocks(records: Sequence[RoundRecord], scenario: Scenario) -> 
     )
     spans = _spans(len(records))
     cells = {name: [_cell(name, records[a:b]) for a, b in spans] for name in names}
-    calm = [name for name in names if all(cell.style == "kept" for cell in cells[name])]
-    shown = [name for name in names if name not in set(calm)] or names[:1]
+    outcomes = {name: {_outcome(name, record) for record in records} for name in names}
+    calm = [name for name in names if outcomes[name] == {"kept"}]
+    rested = [name for name in names if outcomes[name] == {"kept", RESTING}]
+    shown = [name for name in names if name not in {*calm, *rested}]
     every = count_of(len(records), "round")
     if len(calm) == len(names):
         yield Paragraph(f"All {len(names)} parties were counted in all {every}.", "good")
     elif calm:
         yield Paragraph(
             f"{len(calm)} of {len(names)} parties were counted in all {every}, in sums that were kept."
+        )
+    if rested:
+        others = "others" if calm else f"of {len(names)} parties"
+        yield Paragraph(
+            f"{len(rested)} {others} were counted in each round for which they were drawn, in sums that were kept."
         )
     if len(shown) > _ROWS:
         busiest = sorted(shown, key=lambda name: -sum(cell.style != "kept" for cell in cells[name]))
@@ -48,7 +56,7 @@ def participation_blocks(records: Sequence[RoundRecord], scenario: Scenario) -> 
         else ""
     )
     shared = f" A column stands for {spans[0][1] - spans[0][0]} rounds." if len(spans) < len(records) else ""
-    if len(calm) < len(names):
+    if shown:
         yield Chart(
             "Parties by round",
             charts.status_map(shown, labels, [cells[name] for name in shown]),
@@ -104,6 +112,12 @@ def _of_round(name: str, record: RoundRecord) -> charts.Cell:
     return charts.Cell("kept" if kept else "rejected", str(first), f"{where}cluster {first}, {outcome}")
 
 
+def _outcome(name: str, record: RoundRecord) -> str:
+    """Return the style of the party's cell, or :data:`RESTING` if the party was not drawn."""
+    rests = any(out.party == name and out.reason == RESTING for out in record.left_out)
+    return RESTING if rests else _of_round(name, record).style
+
+
 def _row_text(name: str, cells: Sequence[charts.Cell]) -> str:
     out = sum(cell.style == "out" for cell in cells)
     rejected = sum(cell.style == "rejected" for cell in cells)
@@ -114,6 +128,8 @@ def _reasons(records: Sequence[RoundRecord]) -> list[tuple[str, str, str]]:
     rounds: dict[tuple[str, str], list[int]] = {}
     for record in records:
         for out in record.left_out:
+            if out.reason == RESTING:
+                continue
             rounds.setdefault((out.party, printable(out.reason)), []).append(record.round)
     return [
         (party, list_of(map(str, numbers), 12), reason) for (party, reason), numbers in sorted(rounds.items())
