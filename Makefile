@@ -14,7 +14,7 @@ TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n + (n + 1) / 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test quick check unit live slow examples interop compared realistic fresh brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions release docs clean
+.PHONY: help setup hooks demo test quick check unit live slow examples interop browser compared realistic fresh brokers search mutants mutants-changed unchanged chaos chaos-ci soak bench cuda cuda-page cuda-kit cuda-rehearsal versions release docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ $(EXAMPLES)/.installed: pyproject.toml constraints.txt examples/requirements.txt
 interop: setup .venv-flower/.installed .venv-nvflare/.installed .venv-docs/.installed  ## Flower apps, an NVFlare script, the site
 	$(TEST) -v -m interop tests/interop $(ARGS)
 
+browser: setup .venv-browser/.installed .venv-docs/.installed  ## reports and the site in Chromium; ARGS=--write renews references
+	PYTHONDONTWRITEBYTECODE= .venv-browser/bin/python -m pytest --confcutdir=tests/browser -p no:cacheprovider -m browser tests/browser $(ARGS)
+
 compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.installed  ## one example in four frameworks, docs/frameworks.md
 	$(TEST) -v -m interop tests/live/test_compared.py $(ARGS)
 
@@ -85,6 +88,7 @@ compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.instal
 .venv-nvflare/.installed: PACKAGES := nvflare torch scikit-learn
 .venv-pfl/.installed: PACKAGES := pfl torch scikit-learn
 .venv-docs/.installed: PACKAGES := mkdocs mkdocs-material 'mkdocstrings[python]'
+.venv-browser/.installed: PACKAGES := playwright axe-playwright-python pytest pillow numpy
 .venv-release/.installed: PACKAGES := build setuptools cyclonedx-bom uv pipx
 .venv-%/.installed: interop/%.txt
 	$(PYTHON) -m venv .venv-$*
@@ -92,7 +96,7 @@ compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.instal
 	@touch $@
 
 live: setup  ## the other live tests: real processes over real brokers
-	$(TEST) -m "live and not smoke and not slow and not paper and not interop and not brokers and not realistic" \
+	$(TEST) -m "live and not smoke and not slow and not paper and not interop and not browser and not brokers and not realistic" \
 		-n $(WORKERS) --dist worksteal $(ARGS)
 
 slow: setup  ## products (message x kind), large sizes, long simulations, many samples, properties with all their examples; nightly
