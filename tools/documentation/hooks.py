@@ -31,6 +31,7 @@ Exports of the units of `securefl.{wing}`, for contributors, made from docstring
 Terms: [glossary](../glossary.md).
 
 """
+SEARCH = '<div class="md-search" data-md-component="search" role="dialog"'
 EXPORT = re.compile(r"^from \S+ import (\w+) as \1$", re.MULTILINE)
 
 
@@ -69,6 +70,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     if page.file.generated_by is not None:
         return markdown
     return links.rewritten(f"docs/{uri}", markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the dialog of the search, which Material leaves without a name."""
+    if output.count(SEARCH) != 1:
+        raise PluginError(f"{page.file.src_uri}: {SEARCH} is not there once; Material has changed")
+    return output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
 
 
 def _cli_reference() -> str:
