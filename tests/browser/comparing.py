@@ -14,9 +14,9 @@ SCALE: Final = 2
 """Pixels of a page for one of its reference, in each direction."""
 CELL: Final = 4
 """Pixels of a reference that are averaged, in each direction: eight of the page."""
-TILE: Final = 12
-"""Cells of a tile: 96 pixels of the page."""
-COLOURS: Final = 12
+TILE: Final = 6
+"""Cells of a tile: 48 pixels of the page."""
+COLOURS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,18 @@ class Difference:
     """Pixels of the page."""
 
 
-MOST: Final = Difference(mean=0.01, worst=0.06, height=24)
+MOST: Final = Difference(mean=0.01, worst=0.04, height=4)
 """Largest difference that passes; docs/adr/0073 has the measured noise."""
 
 
 def shrink(picture: Image.Image) -> Image.Image:
     """Return the picture as a reference is kept: smaller, with few colours."""
+    return _halved(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT, kmeans=4, dither=Image.Dither.NONE)
+
+
+def _halved(picture: Image.Image) -> Image.Image:
     size = picture.width // SCALE, picture.height // SCALE
-    small = picture.convert("RGB").resize(size, Image.Resampling.BOX)
-    return small.quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    return picture.convert("RGB").resize(size, Image.Resampling.BOX)
 
 
 def save(picture: Image.Image, file: Path) -> None:
@@ -55,7 +58,7 @@ def difference(reference: Image.Image, picture: Image.Image) -> Difference:
     """
     if reference.width != picture.width // SCALE:
         raise ValueError(f"a reference of {reference.width} px for a page of {picture.width} px")
-    one, other = _cells(reference), _cells(shrink(picture))
+    one, other = _cells(reference), _cells(_halved(picture))
     rows = min(len(one), len(other))
     apart = np.abs(one[:rows] - other[:rows])
     tiles = [

@@ -53,14 +53,14 @@ def _call(command: list[str], **variables: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def launch(driver: Any, *arguments: str) -> Any:
+def launch(driver: Any) -> Any:
     """Start Debian's Chromium with the fonts of ``fonts.conf``."""
     path = shutil.which("chromium")
     if path is None:
         pytest.exit("chromium is missing: apt-get install chromium fonts-dejavu-core", returncode=2)
     fixed = ("--no-sandbox", "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb")
     environment = {**os.environ, "FONTCONFIG_FILE": str(HERE / "fonts.conf")}
-    return driver.chromium.launch(executable_path=path, args=[*fixed, *arguments], env=environment)
+    return driver.chromium.launch(executable_path=path, args=fixed, env=environment)
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +85,9 @@ def open_page(browser: Any, pages: dict[str, Path]) -> Iterator[OpenPage]:
     """Return a function that opens a page by name, width and colour scheme."""
     contexts = []
 
-    def open_(name: str, width: int, scheme: str = "light", *, unfold: bool = False, by: Any = None) -> Any:
-        context = (by or browser).new_context(
+    def open_(name: str, width: int, scheme: str = "light", *, unfold: bool = False, ratio: float = 2) -> Any:
+        context = browser.new_context(
+            device_scale_factor=ratio,
             viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
         )
         contexts.append(context)

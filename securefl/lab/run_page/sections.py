@@ -245,7 +245,7 @@ def costs(run: RunFiles) -> PageSection:
         names = sorted({*up, *down}, key=lambda name: (-up[name] - down[name], name))
         blocks.append(
             Chart(
-                "Traffic by party, MB: sent, then received",
+                "Traffic by party: sent, received",
                 charts.bars([charts.Bar(n, (up[n] / 1e6, down[n] / 1e6)) for n in names[:_BARS]], "MB"),
                 f"{report.size(sum(up.values()))} sent, {report.size(sum(down.values()))} received",
                 PageTable(
