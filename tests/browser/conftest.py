@@ -39,7 +39,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     python = str(ROOT / ".venv" / "bin" / "python")
     _call([python, "-m", "tests.browser.runs", str(folder / "runs")])
     site = folder / "site"
-    mkdocs = [str(ROOT / ".venv-docs/bin/python"), "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    mkdocs = [
+        str(ROOT / ".venv-docs/bin/python"),
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        str(site),
+    ]
     _call(mkdocs, NO_MKDOCS_2_WARNING="1", SECUREFL_PYTHON=python)
     runs = {name: folder / "runs" / name / "report.html" for name in RUNS}
     return runs | {name: site / file for name, file in SITE.items()}
@@ -88,11 +96,15 @@ def open_page(browser: Any, pages: dict[str, Path]) -> Iterator[OpenPage]:
     def open_(name: str, width: int, scheme: str = "light", *, unfold: bool = False, ratio: float = 2) -> Any:
         context = browser.new_context(
             device_scale_factor=ratio,
-            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            reduced_motion="reduce",
         )
         contexts.append(context)
         # Nothing is loaded from a network; a running page would reload itself during the test.
-        context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), lambda route: route.abort())
+        context.route(
+            lambda url: not url.startswith(("file:", "data:", "blob:")), lambda route: route.abort()
+        )
         page = context.new_page()
         page.goto(pages[name].as_uri())
         page.wait_for_load_state("load")

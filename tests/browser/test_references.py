@@ -83,8 +83,6 @@ def test_another_rendering_passes(open_page: OpenPage, name: str, rendering: str
 def test_a_defect_is_seen(open_page: OpenPage, defect: str, width: int, scheme: str) -> None:
     page = open_page("finished", width, scheme)
     page.evaluate(DEFECTS[defect])
-    apart = comparing.difference(
-        Image.open(file_of("finished", width, scheme)), picture(page, "finished")
-    )
+    apart = comparing.difference(Image.open(file_of("finished", width, scheme)), picture(page, "finished"))
     print(f"{defect} {width} {scheme}: {apart}")
     assert not comparing.passes(apart)

@@ -1,4 +1,3 @@
-from .canvas import COLOURS as COLOURS
 from .canvas import Format as Format
 from .canvas import blank as blank
 from .canvas import has_matplotlib as has_matplotlib
@@ -20,3 +19,4 @@ from .figures import draw_sweep as draw_sweep
 from .plan_figure import draw_plan as draw_plan
 from .run_figure import draw_run as draw_run
 from .run_figure import run_plot as run_plot
+from .style import COLOURS as COLOURS

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from securefl.base.errors import ConfigError
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Format = Literal["png", "svg", "pdf"]
-
-# Okabe and Ito's colours, distinguishable with any colour vision.
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 
 
 def picture_format(path: Path) -> Format:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import stdev
-from textwrap import wrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from securefl.lab.plots.canvas import COLOURS, Format, blank, render
+from securefl.lab.plots import style
+from securefl.lab.plots.canvas import Format, blank, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 _BINS: Final = 24
-_WIDTH: Final = 130
-_TITLE_WIDTH: Final = 90
-_LEFT: Final = 0.09
+_PAGE: Final = 8.0
+"""Inches across a picture."""
+_LEFT: Final = 0.72
+_RIGHT: Final = 0.3
+"""Inches left of the axes, for their labels, and right of them."""
+_WHOLE: Final = _PAGE - _LEFT - _RIGHT
 _ACROSS: Final = 5
 _LEAST_SPAN: Final = 0.05
-_LEGEND: Final = 30
 _SETTLED: Final = 1 / 3
 """Share of the rounds that may lie below the axis."""
 
@@ -110,20 +112,19 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    figure, axes = _canvas(plot, 3.5, _LEFT, 0.62)
-    colours, baselines = iter(COLOURS * 3), iter(_BASELINES * 3)
-    for line in plot.lines:
-        colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
+    labels = _labels(plot.lines)
+    figure, axes = _canvas(plot, 3.5, labels=labels)
+    for line, label, (colour, dashes) in zip(plot.lines, labels, _strokes(plot.lines), strict=True):
         rounds, low, mean, high = _band(line.accuracies)
-        axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=1.6, label=line.label)
+        axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=style.WIDTH, label=label)
         if len(line.accuracies) > 1:
-            axes.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
+            axes.fill_between(rounds, low, high, color=colour, alpha=style.BAND, linewidth=0)
     axes.set_xlim(1, max(2, plot.rounds))
     axes.set_ylim(*_heights(plot))
     axes.set_xlabel("round")
     axes.set_ylabel(plot.value_name)
-    _grid(axes)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
+    style.tidy(axes)
+    _legend(figure, axes, plot)
     return render(figure, kind)
 
 
@@ -133,24 +134,36 @@ def draw_heat_map(table: HeatMap, kind: Format = "png") -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    left = min(0.4, 0.05 + 0.011 * max(map(len, table.rows)))
-    figure, axes = _canvas(table, max(1.5, 0.36 * len(table.rows)), left, 0.95 - left)
+    folded = _folded(table)
+    if folded:
+        return render(_text_only(table, folded), kind)
+    rows = [style.wrapped(name, 2.2, style.LABEL) for name in table.rows]
+    longest = max(len(part) for name in rows for part in name.split("\n"))
+    left = 0.55 + 0.075 * longest
+    across = (_PAGE - left - _RIGHT) / len(table.columns)
+    columns = [style.wrapped(name, 0.9 * across, style.LABEL) for name in table.columns]
+    down = max(
+        0.36, 0.16 * style.lines_of([*rows, *(text for texts in table.texts for text in texts)]) + 0.06
+    )
+    under = 0.15 * (style.lines_of(columns) - 1)
+    figure, axes = _canvas(table, max(1.5, down * len(table.rows)), left, under=under)
     known = [value for row in table.values for value in row if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
     high = max(high, low + 0.01)
     shown = [[float("nan") if value is None else value for value in row] for row in table.values]
-    axes.imshow(shown, cmap="cividis", vmin=low, vmax=high, aspect="auto")
-    axes.set_facecolor("#DDDDDD")
+    axes.imshow(shown, cmap=style.HEAT, vmin=low, vmax=high, aspect="auto")
+    axes.set_facecolor(style.GRID)
     for row, texts in enumerate(table.texts):
         for column, text in enumerate(texts):
             value = table.values[row][column]
             dark = value is not None and value < (low + high) / 2
             colour = "white" if dark else "black"
-            axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
-    axes.set_xticks(range(len(table.columns)), table.columns, fontsize=8)
-    axes.set_yticks(range(len(table.rows)), table.rows, fontsize=8)
+            axes.text(column, row, text, ha="center", va="center", fontsize=style.LABEL, color=colour)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
     axes.set_xlabel(table.column_name)
     axes.set_ylabel(table.row_name)
+    style.tidy(axes, grid=False)
     axes.tick_params(length=0)
     return render(figure, kind)
 
@@ -161,18 +174,17 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    longest = max((len(line.label) for line in sweep.lines), default=0)
-    figure, axes = _canvas(sweep, 3.5, _LEFT, 0.62 if longest <= _LEGEND else 0.5)
-    colours, baselines = iter(COLOURS * 3), iter(_BASELINES * 3)
-    for line in sweep.lines:
-        colour, dashes = next(baselines) if line.baseline else (next(colours), "-")
+    labels, between = _labels(sweep.lines), _WHOLE / max(1, len(sweep.columns))
+    names = [style.wrapped(name, 0.9 * between, style.LABEL) for name in sweep.columns]
+    figure, axes = _canvas(sweep, 3.5, labels=labels, under=0.15 * (style.lines_of(names) - 1))
+    for line, label, (colour, dashes) in zip(sweep.lines, labels, _strokes(sweep.lines), strict=True):
         known = [(at, values) for at, values in enumerate(line.values) if values]
         columns = [at for at, _ in known]
         means = [math.fsum(values) / len(values) for _, values in known]
         spreads = [stdev(values) if len(values) > 1 else 0.0 for _, values in known]
-        axes.plot(columns, means, color=colour, linestyle=dashes, marker="o", markersize=4, label=line.label)
+        axes.plot(columns, means, color=colour, linestyle=dashes, marker="o", markersize=4, label=label)
         axes.errorbar(columns, means, spreads, color=colour, alpha=0.5, linestyle="none")
-    axes.set_xticks(range(len(sweep.columns)), sweep.columns)
+    axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.3, len(sweep.columns) - 0.7)
     if sweep.logarithmic:
         axes.set_yscale("log")
@@ -184,8 +196,8 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
     axes.set_ylabel(sweep.value_name)
-    _grid(axes)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8.5)
+    style.tidy(axes)
+    _legend(figure, axes, sweep)
     return render(figure, kind)
 
 
@@ -196,21 +208,27 @@ def draw_histograms(table: Histograms, kind: Format = "png") -> bytes:
         ConfigError: matplotlib is missing.
     """
     rows = -(-len(table.names) // _ACROSS)
-    figure, frame = _canvas(table, max(1.2, 0.95 * rows), _LEFT, 0.96 - _LEFT)
+    figure, frame = _canvas(table, max(1.2, 1.05 * rows))
     frame.axis("off")
+    figure.text(0.012, frame.get_position().y1, "share", fontsize=style.LABEL, rotation=90, va="top")
     classes = len(table.overall)
     edges = [index - 0.5 for index in range(classes + 1)]
     top = 1.05 * max(max(share) for share in (*table.shares, table.overall))
     for index, (name, shares) in enumerate(zip(table.names, table.shares, strict=True)):
         row, column = divmod(index, _ACROSS)
-        place = (column / _ACROSS, 1 - (row + 0.9) / rows, 0.86 / _ACROSS, 0.62 / rows)
+        place = (column / _ACROSS, 1 - (row + 0.82) / rows, 0.86 / _ACROSS, 0.58 / rows)
         axes = frame.inset_axes(place)
-        axes.stairs(shares, edges, fill=True, color=COLOURS[0])
-        axes.stairs(table.overall, edges, color=COLOURS[1], linewidth=0.9)
+        axes.stairs(shares, edges, fill=True, color=style.COLOURS[0])
+        axes.stairs(table.overall, edges, color=style.COLOURS[1], linewidth=0.9)
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, top)
-        axes.set_title(name, fontsize=7, pad=2)
+        most = style.letters(_WHOLE / _ACROSS * 0.86, style.NOTE)
+        shown = name if len(name) <= most else f"{name[: most - 3]}..."
+        axes.set_title(shown, fontsize=style.NOTE, pad=2)
+        style.tidy(axes, grid=False)
         axes.tick_params(labelsize=6, length=2, pad=1, labelleft=column == 0)
+        if index + _ACROSS >= len(table.names):
+            axes.set_xlabel("class", fontsize=style.NOTE, labelpad=1)
         axes.set_xticks(range(0, classes, -(-classes // 10)))
         axes.set_yticks([0, round(top / 2, 2)])
     return render(figure, kind)
@@ -236,27 +254,26 @@ def draw_caps(
     Raises:
         ConfigError: matplotlib is missing.
     """
-    figure, axes = _canvas(Titled(title=title, notes=tuple(notes)), 3.5, _LEFT, 0.95 - _LEFT)
-    _grid(axes)
-    for index, (label, points) in enumerate(curves.items()):
+    plot = Titled(title=title, notes=tuple(notes))
+    labels = [style.wrapped(label, _WHOLE, style.LABEL) for label in curves]
+    mark = "" if chosen is None else f"alpha = {chosen[0]:g}: U = {_exactly(chosen[1])}"
+    figure, axes = _canvas(plot, 3.5, labels=[*labels, *([mark] if mark else [])])
+    for index, (label, points) in enumerate(zip(labels, curves.values(), strict=True)):
         alphas, caps = zip(*points, strict=True)
-        axes.plot(alphas, caps, ".-", color=COLOURS[index % len(COLOURS)], label=label, markersize=4)
+        axes.plot(
+            alphas, caps, ".-", color=style.COLOURS[index % len(style.COLOURS)], label=label, markersize=4
+        )
     if chosen is not None:
         alpha, cap = chosen
-        axes.axvline(
-            alpha,
-            color="#444444",
-            linewidth=1.0,
-            linestyle="--",
-            label=f"alpha = {alpha:g}: U = {_exactly(cap)}",
-        )
-        axes.plot([alpha], [cap], "o", color="#444444", markersize=6, fillstyle="none")
+        axes.axvline(alpha, color=style.SOFT, linewidth=1.0, linestyle="--", label=mark)
+        axes.plot([alpha], [cap], "o", color=style.SOFT, markersize=6, fillstyle="none")
     axes.set_yscale("log")
     every = [cap for points in curves.values() for _, cap in points]
     _plain_ticks(axes, min(every), max(every))
     axes.set_xlabel("share of the parties that may lie, alpha")
     axes.set_ylabel("samples that a party counts for at most, U")
-    axes.legend(fontsize=8, frameon=False)
+    style.tidy(axes)
+    _legend(figure, axes, plot)
     return render(figure, kind)
 
 
@@ -284,40 +301,88 @@ def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    figure, axes = _canvas(Titled(title=title, notes=tuple(notes)), 3.5, _LEFT, 0.95 - _LEFT)
-    _grid(axes)
+    figure, axes = _canvas(Titled(title=title, notes=tuple(notes)), 3.5)
     top = math.log10(max(counts)) + 1e-6
     edges = [10 ** (top * index / _BINS) for index in range(_BINS + 1)]
-    axes.hist(counts, edges, color=COLOURS[0])
+    axes.hist(counts, edges, color=style.COLOURS[0])
     axes.set_xscale("log")
     axes.set_xlabel("samples")
     axes.set_ylabel("parties")
+    style.tidy(axes)
     return render(figure, kind)
 
 
-def _grid(axes: Axes) -> None:
-    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
+def _labels(lines: Sequence[Line | Series]) -> list[str]:
+    return [style.wrapped(line.label, _WHOLE - 0.6, style.LABEL) for line in lines]
 
 
-def _canvas(plot: Titled, inner: float, left: float, width: float) -> tuple[Figure, Axes]:
+def _strokes(lines: Sequence[Line | Series]) -> Iterator[tuple[str, Any]]:
+    """Yield colour and dashes of each line."""
+    colours, baselines = itertools.cycle(style.COLOURS), itertools.cycle(style.BASELINES)
+    for line in lines:
+        yield next(baselines) if line.baseline else (next(colours), "-")
+
+
+def _folded(table: HeatMap) -> str:
+    """Return the sentence on a table of equal values, or an empty text."""
+    texts = {text for row in table.texts for text in row}
+    if style.constant([value for row in table.values for value in row]) is None or len(texts) > 1:
+        return ""
+    cells = len(table.rows) * len(table.columns)
+    text = " ".join(texts.pop().split())
+    return f"All {cells} values by {table.row_name} and {table.column_name}: {text}"
+
+
+def _text_only(plot: Titled, text: str) -> Figure:
+    figure, axes = _canvas(plot, 0.2)
+    axes.axis("off")
+    line = style.wrapped(text, _WHOLE, style.PANEL)
+    axes.text(0, 1, line, transform=axes.transAxes, fontsize=style.PANEL, va="top")
+    return figure
+
+
+def _legend(figure: Figure, axes: Axes, plot: Titled) -> None:
+    """Draw the legend between axes and notes."""
+    handles, labels = axes.get_legend_handles_labels()
+    top = 0.25 + _notes_height(plot) + style.legend_height(labels, _WHOLE)
+    style.legend_below(figure, handles, labels, _LEFT, top, _WHOLE)
+
+
+def _notes(plot: Titled) -> list[str]:
+    texts = [plot.warning, *plot.notes] if plot.warning else plot.notes
+    return [style.wrapped(text, _WHOLE, style.NOTE) for text in texts]
+
+
+def _notes_height(plot: Titled) -> float:
+    return 0.16 * sum(style.lines_of([note]) for note in _notes(plot))
+
+
+def _canvas(
+    plot: Titled, inner: float, left: float = _LEFT, *, labels: Sequence[str] = (), under: float = 0.0
+) -> tuple[Figure, Axes]:
     """Return a figure with title and notes, and the axes between them.
 
-    ``inner`` is the axes' height in inches; ``left`` and ``width`` are parts of the figure's width.
+    Args:
+        plot: its title, notes and warning.
+        inner: inches down the axes.
+        left: inches left of the axes.
+        labels: of the legend, for which there is room below the axes.
+        under: inches for more lines of labels below the axes.
     """
-    notes = [part for note in plot.notes for part in wrap(note, _WIDTH)]
-    title = wrap(plot.title, _TITLE_WIDTH)
-    head, foot = 0.2 + 0.2 * len(title), 0.9 + 0.17 * len(notes)
+    title = style.wrapped(plot.title, _PAGE - _LEFT - _RIGHT, style.TITLE)
+    head, notes_height = 0.25 + 0.18 * style.lines_of([title]), _notes_height(plot)
+    foot = 0.7 + under + style.legend_height(labels, _WHOLE) + notes_height
     height = head + inner + foot
-    figure = blank(8.0, height)
-    axes = figure.add_axes((left, foot / height, width, inner / height))
-    for index, part in enumerate(title):
-        figure.text(_LEFT, 1 - (0.2 + 0.2 * index) / height, part, fontsize=10, va="center", weight="bold")
-    for index, text in enumerate([plot.warning, *notes] if plot.warning else notes):
+    figure = blank(_PAGE, height)
+    axes = figure.add_axes((left / _PAGE, foot / height, 1 - (left + _RIGHT) / _PAGE, inner / height))
+    place = {"x": _LEFT / _PAGE, "va": "top"}
+    figure.text(y=1 - 0.12 / height, s=title, fontsize=style.TITLE, weight="bold", **place)
+    at = notes_height + 0.12
+    for index, note in enumerate(_notes(plot)):
         loud = bool(plot.warning) and index == 0
-        colour, weight = ("#B00000", "bold") if loud else ("#444444", "normal")
-        place = (foot - 0.6 - 0.17 * index) / height
-        figure.text(_LEFT, place, text, fontsize=7.5, color=colour, weight=weight)
+        colour, weight = (style.LOUD, "bold") if loud else (style.SOFT, "normal")
+        figure.text(y=at / height, s=note, fontsize=style.NOTE, color=colour, weight=weight, **place)
+        at -= 0.16 * style.lines_of([note])
     return figure, axes
 
 

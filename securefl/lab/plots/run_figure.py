@@ -1,17 +1,32 @@
 """Plot of a run by round: metrics, and differences between clusters."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from securefl.base.errors import ConfigError
-from securefl.lab.plots import canvas
+from securefl.base.text import count, digits
+from securefl.lab.plots import canvas, style
 from securefl.runtime import report
+from securefl.runtime.report import list_of
 from securefl.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _ACROSS = 2
 _MOST = 1e100
-_WIDTH, _HEIGHT = 4.6, 2.5
+_PAGE = 9.2
+"""Inches across the picture."""
+_MARGIN = 0.62
+"""Inches left of a panel, for the labels of its axis."""
+_PANEL = 3.8
+_PITCH = 2.4
+"""Inches across a panel, and down a panel with its caption and axis."""
+_CAPTION, _AXIS = 0.4, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,8 @@ class RunPlot:
     title: str
     rounds: tuple[int, ...]
     traces: tuple[Trace, ...]
+    void: tuple[int, ...] = ()
+    """Rounds whose step the verifiers did not confirm."""
 
 
 def run_plot(
@@ -74,7 +91,8 @@ def run_plot(
         at = best.round if best is not None and name == scenario.stop.metric else None
         spread = (low, high) if low != high else ((), ())
         traces.append(Trace(name, values, *spread, at))
-    return RunPlot(title=scenario.name, rounds=rounds, traces=tuple(traces))
+    void = {number for record in records for number, reason in record.claims.items() if reason}
+    return RunPlot(title=scenario.name, rounds=rounds, traces=tuple(traces), void=tuple(sorted(void)))
 
 
 def _drawable(value: float) -> float:
@@ -83,29 +101,77 @@ def _drawable(value: float) -> float:
 
 
 def draw_run(plot: RunPlot, kind: canvas.Format = "png") -> bytes:
-    """Draw the panels of a run; equal plots give equal bytes.
+    """Draw a panel for each metric that changes, and a line of text for each other; equal plots give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
-    down = max(1, math.ceil(len(plot.traces) / _ACROSS))
-    figure = canvas.blank(_ACROSS * _WIDTH, down * _HEIGHT + 0.5)
+    folded = [line for trace in plot.traces if (line := _folded(trace, len(plot.rounds)))]
+    drawn = [trace for trace in plot.traces if not _folded(trace, len(plot.rounds))]
+    head = style.wrapped(plot.title, _PAGE - 2 * _MARGIN, style.TITLE)
+    notes = [
+        style.wrapped(note, _PAGE - 2 * _MARGIN, style.NOTE) for note in (*folded, *_legend(plot, drawn))
+    ]
+    top = 0.2 + 0.18 * style.lines_of([head])
+    bottom = 0.15 + sum(0.16 * style.lines_of([note]) for note in notes)
+    down = math.ceil(len(drawn) / _ACROSS)
+    height = top + down * _PITCH + bottom
+    figure = canvas.blank(_PAGE, height)
+    figure.text(_MARGIN / _PAGE, 1 - 0.15 / height, head, fontsize=style.TITLE, weight="bold", va="top")
+    others = [trace.label for trace in plot.traces if style.with_unit(trace.label) == trace.label]
+    for at, trace in enumerate(drawn):
+        row, column = divmod(at, _ACROSS)
+        left = _MARGIN + column * (_PAGE - _MARGIN) / _ACROSS
+        low = height - top - (row + 1) * _PITCH + _AXIS
+        axes = figure.add_axes(
+            (left / _PAGE, low / height, _PANEL / _PAGE, (_PITCH - _AXIS - _CAPTION) / height)
+        )
+        number = others.index(trace.label) if trace.label in others else 0
+        _panel(axes, plot, trace, style.colour_of(trace.label, number))
+    at = bottom - 0.05
+    for note in notes:
+        figure.text(_MARGIN / _PAGE, at / height, note, fontsize=style.NOTE, color=style.SOFT, va="top")
+        at -= 0.16 * style.lines_of([note])
+    return canvas.render(figure, kind)
+
+
+def _panel(axes: Axes, plot: RunPlot, trace: Trace, colour: str) -> None:
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra, which `blank` loads quietly
 
-    figure.suptitle(plot.title, fontsize=10, fontweight="bold")
-    for at, trace in enumerate(plot.traces):
-        axes = figure.add_subplot(down, _ACROSS, at + 1)
-        colour = canvas.COLOURS[at % len(canvas.COLOURS)]
-        axes.plot(plot.rounds, trace.values, color=colour, linewidth=1.6, marker=".", markersize=4)
-        if trace.low:
-            axes.fill_between(plot.rounds, trace.low, trace.high, color=colour, alpha=0.18, linewidth=0)
-        if trace.best is not None:
-            axes.axvline(trace.best, color="#777777", linestyle=":", linewidth=1.2)
-        axes.set_title(trace.label, fontsize=9, loc="left")
-        axes.set_xlabel("round", fontsize=8)
-        axes.tick_params(labelsize=8)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
-    figure.tight_layout()
-    return canvas.render(figure, kind)
+    for number in plot.void:
+        axes.axvspan(number - 0.5, number + 0.5, color=style.VOID, linewidth=0, zorder=0)
+    axes.plot(plot.rounds, trace.values, color=colour, linewidth=style.WIDTH, marker=".", markersize=4)
+    if trace.low:
+        axes.fill_between(plot.rounds, trace.low, trace.high, color=colour, alpha=style.BAND, linewidth=0)
+    if trace.best is not None:
+        axes.axvline(trace.best, color=style.SOFT, linestyle=":", linewidth=1.2)
+    caption = style.wrapped(style.with_unit(trace.label), _PANEL, style.PANEL)
+    axes.set_title(caption, fontsize=style.PANEL, loc="left", pad=4)
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlim(min(plot.rounds) - 0.5, max(plot.rounds) + 0.5)
+    style.tidy(axes)
+
+
+def _folded(trace: Trace, rounds: int) -> str:
+    """Return the sentence on a metric without changes, or an empty text."""
+    shown = [value for value in (*trace.values, *trace.low, *trace.high) if math.isfinite(value)]
+    if not shown:
+        return f"{style.with_unit(trace.label)}: no finite value in {count(rounds, 'round')}"
+    value = style.constant(shown)
+    if value is None:
+        return ""
+    measured = sum(map(math.isfinite, trace.values))
+    return f"{style.with_unit(trace.label)}: {digits(value)} in {count(measured, 'measured round')}"
+
+
+def _legend(plot: RunPlot, drawn: Sequence[Trace]) -> Iterator[str]:
+    if any(trace.low for trace in drawn):
+        yield "Band: lowest to highest cluster."
+    best = next((trace.best for trace in drawn if trace.best is not None), None)
+    if best is not None:
+        yield f"Dotted: round {best}, whose model was kept."
+    if plot.void:
+        numbers = list_of(map(str, plot.void), 12)
+        yield f"Grey: {count(len(plot.void), 'round')} whose step was void, so that the model was not changed: {numbers}."
