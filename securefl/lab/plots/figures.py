@@ -114,6 +114,8 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
     """
     labels = _labels(plot.lines)
     figure, axes = _canvas(plot, 3.5, labels=labels)
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - an optional extra, which `blank` loads quietly
+
     for line, label, (colour, dashes) in zip(plot.lines, labels, _strokes(plot.lines), strict=True):
         rounds, low, mean, high = _band(line.accuracies)
         axes.plot(rounds, mean, color=colour, linestyle=dashes, linewidth=style.WIDTH, label=label)
@@ -121,8 +123,9 @@ def draw(plot: Plot, kind: Format = "png") -> bytes:
             axes.fill_between(rounds, low, high, color=colour, alpha=style.BAND, linewidth=0)
     axes.set_xlim(1, max(2, plot.rounds))
     axes.set_ylim(*_heights(plot))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
-    axes.set_ylabel(plot.value_name)
+    axes.set_ylabel(style.with_unit(plot.value_name))
     style.tidy(axes)
     _legend(figure, axes, plot)
     return render(figure, kind)
@@ -195,7 +198,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         room = max(0.0, _LEAST_SPAN - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
     axes.set_xlabel(sweep.column_name)
-    axes.set_ylabel(sweep.value_name)
+    axes.set_ylabel(style.with_unit(sweep.value_name))
     style.tidy(axes)
     _legend(figure, axes, sweep)
     return render(figure, kind)
@@ -210,7 +213,8 @@ def draw_histograms(table: Histograms, kind: Format = "png") -> bytes:
     rows = -(-len(table.names) // _ACROSS)
     figure, frame = _canvas(table, max(1.2, 1.05 * rows))
     frame.axis("off")
-    figure.text(0.012, frame.get_position().y1, "share", fontsize=style.LABEL, rotation=90, va="top")
+    middle = frame.get_position().y0 + frame.get_position().height / 2
+    figure.text(0.02, middle, "share", fontsize=style.LABEL, rotation=90, va="center")
     classes = len(table.overall)
     edges = [index - 0.5 for index in range(classes + 1)]
     top = 1.05 * max(max(share) for share in (*table.shares, table.overall))
@@ -318,9 +322,10 @@ def _labels(lines: Sequence[Line | Series]) -> list[str]:
 
 def _strokes(lines: Sequence[Line | Series]) -> Iterator[tuple[str, Any]]:
     """Yield colour and dashes of each line."""
-    colours, baselines = itertools.cycle(style.COLOURS), itertools.cycle(style.BASELINES)
+    own = itertools.cycle((colour, dashes) for dashes in style.DASHES for colour in style.COLOURS)
+    baselines = itertools.cycle(style.BASELINES)
     for line in lines:
-        yield next(baselines) if line.baseline else (next(colours), "-")
+        yield next(baselines) if line.baseline else next(own)
 
 
 def _folded(table: HeatMap) -> str:
