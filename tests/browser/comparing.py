@@ -36,10 +36,10 @@ MOST: Final = Difference(mean=0.01, worst=0.04, height=4)
 
 def shrink(picture: Image.Image) -> Image.Image:
     """Return the picture as a reference is kept: smaller, with few colours."""
-    return _halved(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT, kmeans=4, dither=Image.Dither.NONE)
+    return _halve(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT, kmeans=4, dither=Image.Dither.NONE)
 
 
-def _halved(picture: Image.Image) -> Image.Image:
+def _halve(picture: Image.Image) -> Image.Image:
     size = picture.width // SCALE, picture.height // SCALE
     return picture.convert("RGB").resize(size, Image.Resampling.BOX)
 
@@ -58,7 +58,7 @@ def difference(reference: Image.Image, picture: Image.Image) -> Difference:
     """
     if reference.width != picture.width // SCALE:
         raise ValueError(f"a reference of {reference.width} px for a page of {picture.width} px")
-    one, other = _cells(reference), _cells(_halved(picture))
+    one, other = _cells(reference), _cells(_halve(picture))
     rows = min(len(one), len(other))
     apart = np.abs(one[:rows] - other[:rows])
     tiles = [

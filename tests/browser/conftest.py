@@ -1,6 +1,6 @@
 """A browser, and the pages that it opens: reports of four runs and the documentation site.
 
-``make browser`` runs these tests in ``.venv-browser``, without the product: its own environment writes the pages.
+``make browser`` runs these tests in ``.venv-browser``; the product in its own environment writes the pages.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ from securefl.scenario.load import parse_scenario
 
 SILENT = "silent before its masked input"
 EVALUATED = """
+model.type = "weights"
+stop.metric = "scores.auc"
+aggregation.rule = { type = "trimmed-mean", trim = 1 }
 [evaluation]
 repeats = "accept"
 metrics = [{ name = "scores", kind = "histogram" }]
@@ -97,7 +100,7 @@ def write(
         rows.append(one.row())
     rows.close()
     if summary is not None:
-        view = {
+        view: dict[str, object] = {
             "opened_sums": sum(len(one.sums) for one in records),
             "smallest_sum": min((len(s.counted) for one in records for s in one.sums), default=None),
             "single_updates": [], "insecure_seeded_entropy": False,
@@ -122,7 +125,9 @@ def finished(path: Path) -> None:
                 number, everyone, 3, out=out,
                 epsilon={name: 0.6 * (number + 1) ** 0.6 + 0.02 * at for at, name in enumerate(everyone)},
                 metrics=(
-                    Measured("scores.auc", auc, auc, auc, auc - 0.04, auc + 0.03, 4, higher=True, deviation=0.012),
+                    Measured(
+                        "scores.auc", auc, auc, auc, auc - 0.04, auc + 0.03, 4, higher=True, deviation=0.012
+                    ),
                 ),
                 failures={PartyId("p09"): ""} if number == 4 else {},
                 beyond_range={PartyId("p07"): 3} if number in (1, 4, 7) else {},
@@ -132,7 +137,7 @@ def finished(path: Path) -> None:
         )  # fmt: skip
     plan = scenario(
         "clinics", "12 clinics in 4 clusters of 3: one drops out, one is Byzantine", 12, 3, 12,
-        'model.type = "weights"\nstop.metric = "scores.auc"\naggregation.rule = { type = "trimmed-mean", trim = 1 }\n' + EVALUATED,
+        EVALUATED,
     )  # fmt: skip
     expectation = {"at_most": None, "at_least": 0.9, "measured": 0.969, "ok": True, "metric": "evaluation"}
     write(path, plan, records, {

@@ -12,7 +12,6 @@ from html import escape
 from securefl.base.text import digits
 from securefl.lab import plots
 from securefl.lab.audit import exhibits
-from securefl.lab.plots import style
 from securefl.runtime import report
 
 _WIDTH = 7.6
@@ -27,15 +26,15 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
     if not plots.has_matplotlib():
         return _missing(about)
     width = _WIDTH - _LEFT - _RIGHT
-    labels = [style.wrapped(_plain(curve.label), width - 0.6, style.LABEL) for curve in plot.curves]
-    legend = style.legend_height(labels, width)
+    labels = [plots.wrap_text(_plain(curve.label), width - 0.6, plots.LABEL) for curve in plot.curves]
+    legend = plots.legend_height(labels, width)
     height = 3.4 + legend
     figure = plots.blank(_WIDTH, height)
     axes = figure.add_axes((_LEFT / _WIDTH, (0.55 + legend) / height, width / _WIDTH, 2.7 / height))
     drawn = {True: 0, False: 0}
     for curve, label in zip(plot.curves, labels, strict=True):
         # A prediction has the colour of its measured curve.
-        colour = style.COLOURS[drawn[curve.predicted] % len(style.COLOURS)]
+        colour = plots.COLOURS[drawn[curve.predicted] % len(plots.COLOURS)]
         drawn[curve.predicted] += 1
         shown = [
             (x, y)
@@ -56,7 +55,7 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
             label=label,
         )
     if plot.diagonal:
-        axes.axline((0.5, 0.5), (1, 1), color=style.SOFT, linestyle=":")
+        axes.axline((0.5, 0.5), (1, 1), color=plots.SOFT, linestyle=":")
     if plot.x_log:
         axes.set_xscale("log")
     elif all(float(x).is_integer() for curve in plot.curves for x in curve.x):
@@ -69,9 +68,9 @@ def plot_html(plot: exhibits.AuditPlot) -> str:
         axes.set_ylim(*plot.y_range)
     axes.set_xlabel(_plain(plot.x_name))
     axes.set_ylabel(_plain(plot.y_name))
-    style.tidy(axes)
+    plots.tidy(axes)
     handles, shown_labels = axes.get_legend_handles_labels()
-    style.legend_below(figure, handles, shown_labels, _LEFT, legend + 0.05, width)
+    plots.legend_below(figure, handles, shown_labels, _LEFT, legend + 0.05, width)
     return _image(plots.render(figure, "svg"), "svg+xml", about)
 
 
@@ -80,30 +79,28 @@ def heat_map_html(table: exhibits.AuditHeatMap) -> str:
     about = f"{table.title}: {table.low:g} to {table.high:g}, by {table.row_name} and {table.column_name}"
     if not plots.has_matplotlib():
         return _missing(about)
-    same = style.constant([value for row in table.values for value in row])
+    same = plots.constant([value for row in table.values for value in row])
     if same is not None and all(value is not None for row in table.values for value in row):
-        cells = len(table.rows) * len(table.columns)
-        text = (
-            f"{table.title}: {digits(same)} in all {cells} cells, by {table.row_name} and {table.column_name}"
-        )
+        number = len(table.rows) * len(table.columns)
+        text = f"{table.title}: {digits(same)} in all {number} cells, by {table.row_name} and {table.column_name}"
         return f"<p class='note-text'>{_safe(text)}</p>"
     left = min(0.4, 0.04 + 0.011 * max(map(len, (*table.rows, table.row_name))))
     height = 0.9 + max(0.8, 0.2 * len(table.rows))
     figure = plots.blank(_WIDTH, height)
     axes = figure.add_axes((left, 0.6 / height, 0.86 - left, 1 - 0.7 / height))
     values = [[math.nan if value is None else value for value in row] for row in table.values]
-    cells = axes.imshow(values, cmap=style.HEAT, vmin=table.low, vmax=table.high, aspect="auto")
-    axes.set_facecolor(style.GRID)
+    cells = axes.imshow(values, cmap=plots.HEAT, vmin=table.low, vmax=table.high, aspect="auto")
+    axes.set_facecolor(plots.GRID)
     every = max(1, -(-len(table.columns) // 20))
     columns = range(0, len(table.columns), every)
     axes.set_xticks(columns, [_plain(table.columns[k]) for k in columns])
     axes.set_yticks(range(len(table.rows)), [_plain(name) for name in table.rows])
     axes.set_xlabel(_plain(table.column_name))
     axes.set_ylabel(_plain(table.row_name))
-    style.tidy(axes, grid=False)
+    plots.tidy(axes, grid=False)
     axes.tick_params(length=0)
     bar = figure.colorbar(cells, cax=figure.add_axes((0.89, 0.6 / height, 0.02, 1 - 0.7 / height)))
-    bar.ax.tick_params(labelsize=style.LABEL)
+    bar.ax.tick_params(labelsize=plots.LABEL)
     return _image(plots.render(figure, "svg"), "svg+xml", about)
 
 

@@ -20,3 +20,12 @@ from .plan_figure import draw_plan as draw_plan
 from .run_figure import draw_run as draw_run
 from .run_figure import run_plot as run_plot
 from .style import COLOURS as COLOURS
+from .style import GRID as GRID
+from .style import HEAT as HEAT
+from .style import LABEL as LABEL
+from .style import SOFT as SOFT
+from .style import constant as constant
+from .style import legend_below as legend_below
+from .style import legend_height as legend_height
+from .style import tidy as tidy
+from .style import wrap_text as wrap_text

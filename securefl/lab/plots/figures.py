@@ -137,14 +137,14 @@ def draw_heat_map(table: HeatMap, kind: Format = "png") -> bytes:
     Raises:
         ConfigError: matplotlib is missing.
     """
-    folded = _folded(table)
+    folded = _constant_sentence(table)
     if folded:
         return render(_text_only(table, folded), kind)
-    rows = [style.wrapped(name, 2.2, style.LABEL) for name in table.rows]
+    rows = [style.wrap_text(name, 2.2, style.LABEL) for name in table.rows]
     longest = max(len(part) for name in rows for part in name.split("\n"))
     left = 0.55 + 0.075 * longest
     across = (_PAGE - left - _RIGHT) / len(table.columns)
-    columns = [style.wrapped(name, 0.9 * across, style.LABEL) for name in table.columns]
+    columns = [style.wrap_text(name, 0.9 * across, style.LABEL) for name in table.columns]
     down = max(
         0.36, 0.16 * style.lines_of([*rows, *(text for texts in table.texts for text in texts)]) + 0.06
     )
@@ -178,7 +178,7 @@ def draw_sweep(sweep: SweepPlot, kind: Format = "png") -> bytes:
         ConfigError: matplotlib is missing.
     """
     labels, between = _labels(sweep.lines), _WHOLE / max(1, len(sweep.columns))
-    names = [style.wrapped(name, 0.9 * between, style.LABEL) for name in sweep.columns]
+    names = [style.wrap_text(name, 0.9 * between, style.LABEL) for name in sweep.columns]
     figure, axes = _canvas(sweep, 3.5, labels=labels, under=0.15 * (style.lines_of(names) - 1))
     for line, label, (colour, dashes) in zip(sweep.lines, labels, _strokes(sweep.lines), strict=True):
         known = [(at, values) for at, values in enumerate(line.values) if values]
@@ -259,7 +259,7 @@ def draw_caps(
         ConfigError: matplotlib is missing.
     """
     plot = Titled(title=title, notes=tuple(notes))
-    labels = [style.wrapped(label, _WHOLE, style.LABEL) for label in curves]
+    labels = [style.wrap_text(label, _WHOLE, style.LABEL) for label in curves]
     mark = "" if chosen is None else f"alpha = {chosen[0]:g}: U = {_exactly(chosen[1])}"
     figure, axes = _canvas(plot, 3.5, labels=[*labels, *([mark] if mark else [])])
     for index, (label, points) in enumerate(zip(labels, curves.values(), strict=True)):
@@ -317,7 +317,7 @@ def draw_sizes(title: str, notes: Sequence[str], counts: Sequence[int], *, kind:
 
 
 def _labels(lines: Sequence[Line | Series]) -> list[str]:
-    return [style.wrapped(line.label, _WHOLE - 0.6, style.LABEL) for line in lines]
+    return [style.wrap_text(line.label, _WHOLE - 0.6, style.LABEL) for line in lines]
 
 
 def _strokes(lines: Sequence[Line | Series]) -> Iterator[tuple[str, Any]]:
@@ -328,7 +328,7 @@ def _strokes(lines: Sequence[Line | Series]) -> Iterator[tuple[str, Any]]:
         yield next(baselines) if line.baseline else next(own)
 
 
-def _folded(table: HeatMap) -> str:
+def _constant_sentence(table: HeatMap) -> str:
     """Return the sentence on a table of equal values, or an empty text."""
     texts = {text for row in table.texts for text in row}
     if style.constant([value for row in table.values for value in row]) is None or len(texts) > 1:
@@ -341,7 +341,7 @@ def _folded(table: HeatMap) -> str:
 def _text_only(plot: Titled, text: str) -> Figure:
     figure, axes = _canvas(plot, 0.2)
     axes.axis("off")
-    line = style.wrapped(text, _WHOLE, style.PANEL)
+    line = style.wrap_text(text, _WHOLE, style.PANEL)
     axes.text(0, 1, line, transform=axes.transAxes, fontsize=style.PANEL, va="top")
     return figure
 
@@ -355,7 +355,7 @@ def _legend(figure: Figure, axes: Axes, plot: Titled) -> None:
 
 def _notes(plot: Titled) -> list[str]:
     texts = [plot.warning, *plot.notes] if plot.warning else plot.notes
-    return [style.wrapped(text, _WHOLE, style.NOTE) for text in texts]
+    return [style.wrap_text(text, _WHOLE, style.NOTE) for text in texts]
 
 
 def _notes_height(plot: Titled) -> float:
@@ -374,19 +374,19 @@ def _canvas(
         labels: of the legend, for which there is room below the axes.
         under: inches for more lines of labels below the axes.
     """
-    title = style.wrapped(plot.title, _PAGE - _LEFT - _RIGHT, style.TITLE)
+    title = style.wrap_text(plot.title, _PAGE - _LEFT - _RIGHT, style.TITLE)
     head, notes_height = 0.25 + 0.18 * style.lines_of([title]), _notes_height(plot)
     foot = 0.7 + under + style.legend_height(labels, _WHOLE) + notes_height
     height = head + inner + foot
     figure = blank(_PAGE, height)
     axes = figure.add_axes((left / _PAGE, foot / height, 1 - (left + _RIGHT) / _PAGE, inner / height))
-    place = {"x": _LEFT / _PAGE, "va": "top"}
-    figure.text(y=1 - 0.12 / height, s=title, fontsize=style.TITLE, weight="bold", **place)
+    x = _LEFT / _PAGE
+    figure.text(x, 1 - 0.12 / height, title, fontsize=style.TITLE, weight="bold", va="top")
     at = notes_height + 0.12
     for index, note in enumerate(_notes(plot)):
         loud = bool(plot.warning) and index == 0
         colour, weight = (style.LOUD, "bold") if loud else (style.SOFT, "normal")
-        figure.text(y=at / height, s=note, fontsize=style.NOTE, color=colour, weight=weight, **place)
+        figure.text(x, at / height, note, fontsize=style.NOTE, color=colour, weight=weight, va="top")
         at -= 0.16 * style.lines_of([note])
     return figure, axes
 

@@ -56,7 +56,7 @@ def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
     ]
     kinds = sorted({_kind(row) for row in plan.rows})
     demand = plan.demand
-    title = style.wrapped(
+    title = style.wrap_text(
         f"Plans for {demand.parties} parties: {demand.colluders} collude, {demand.liars} lie ({demand.case}"
         f" case), {100 * demand.dropout:g} % drop out, k = {demand.k}",
         _PAGE - 2 * _MARGIN,
@@ -74,7 +74,7 @@ def draw_plan(plan: planning.Plan, chosen: int) -> bytes:
     for at, (name, value) in enumerate(drawn):
         place = (_MARGIN + at * across, foot + 0.55, across - _BETWEEN, inner)
         axes = figure.add_axes((place[0] / _PAGE, place[1] / height, place[2] / _PAGE, place[3] / height))
-        _panel(axes, plan, chosen, style.wrapped(name, across - _BETWEEN, style.PANEL), value)
+        _panel(axes, plan, chosen, style.wrap_text(name, across - _BETWEEN, style.PANEL), value)
     if drawn:
         handles, labels = figure.axes[0].get_legend_handles_labels()
         style.legend_below(figure, handles, labels, _MARGIN, foot, _PAGE - 2 * _MARGIN)
@@ -106,7 +106,7 @@ def _panel(
 def _number(axes: Axes, points: Sequence[tuple[float, float]]) -> None:
     """Write the rows' numbers beside their points, where they cover neither each other nor a point.
 
-    Rows at one point share a text. A number without a free place is left out: the table of the plan has all rows.
+    Rows at one point share a text. A number without a free place is left out: the plan's table has all rows.
     """
     axes.margins(0.12)
     axes.autoscale_view()

@@ -101,16 +101,16 @@ def _drawable(value: float) -> float:
 
 
 def draw_run(plot: RunPlot, kind: canvas.Format = "png") -> bytes:
-    """Draw a panel for each metric that changes, and a line of text for each other; equal plots give equal bytes.
+    """Draw a panel for each metric that changes, a line of text for each other; equal plots give equal bytes.
 
     Raises:
         ConfigError: matplotlib is missing.
     """
-    folded = [line for trace in plot.traces if (line := _folded(trace, len(plot.rounds)))]
-    drawn = [trace for trace in plot.traces if not _folded(trace, len(plot.rounds))]
-    head = style.wrapped(plot.title, _PAGE - 2 * _MARGIN, style.TITLE)
+    folded = [line for trace in plot.traces if (line := _constant_sentence(trace, len(plot.rounds)))]
+    drawn = [trace for trace in plot.traces if not _constant_sentence(trace, len(plot.rounds))]
+    head = style.wrap_text(plot.title, _PAGE - 2 * _MARGIN, style.TITLE)
     notes = [
-        style.wrapped(note, _PAGE - 2 * _MARGIN, style.NOTE) for note in (*folded, *_legend(plot, drawn))
+        style.wrap_text(note, _PAGE - 2 * _MARGIN, style.NOTE) for note in (*folded, *_legend(plot, drawn))
     ]
     top = 0.2 + 0.18 * style.lines_of([head])
     bottom = 0.15 + sum(0.16 * style.lines_of([note]) for note in notes)
@@ -128,10 +128,10 @@ def draw_run(plot: RunPlot, kind: canvas.Format = "png") -> bytes:
         )
         number = others.index(trace.label) if trace.label in others else 0
         _panel(axes, plot, trace, style.colour_of(trace.label, number))
-    at = bottom - 0.05
+    under = bottom - 0.05
     for note in notes:
-        figure.text(_MARGIN / _PAGE, at / height, note, fontsize=style.NOTE, color=style.SOFT, va="top")
-        at -= 0.16 * style.lines_of([note])
+        figure.text(_MARGIN / _PAGE, under / height, note, fontsize=style.NOTE, color=style.SOFT, va="top")
+        under -= 0.16 * style.lines_of([note])
     return canvas.render(figure, kind)
 
 
@@ -145,7 +145,7 @@ def _panel(axes: Axes, plot: RunPlot, trace: Trace, colour: str) -> None:
         axes.fill_between(plot.rounds, trace.low, trace.high, color=colour, alpha=style.BAND, linewidth=0)
     if trace.best is not None:
         axes.axvline(trace.best, color=style.SOFT, linestyle=":", linewidth=1.2)
-    caption = style.wrapped(style.with_unit(trace.label), _PANEL, style.PANEL)
+    caption = style.wrap_text(style.with_unit(trace.label), _PANEL, style.PANEL)
     axes.set_title(caption, fontsize=style.PANEL, loc="left", pad=4)
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -154,7 +154,7 @@ def _panel(axes: Axes, plot: RunPlot, trace: Trace, colour: str) -> None:
     style.tidy(axes)
 
 
-def _folded(trace: Trace, rounds: int) -> str:
+def _constant_sentence(trace: Trace, rounds: int) -> str:
     """Return the sentence on a metric without changes, or an empty text."""
     shown = [value for value in (*trace.values, *trace.low, *trace.high) if math.isfinite(value)]
     if not shown:
@@ -174,4 +174,5 @@ def _legend(plot: RunPlot, drawn: Sequence[Trace]) -> Iterator[str]:
         yield f"Dotted: round {best}, whose model was kept."
     if plot.void:
         numbers = list_of(map(str, plot.void), 12)
-        yield f"Grey: {count(len(plot.void), 'round')} whose step was void, so that the model was not changed: {numbers}."
+        void = f"{count(len(plot.void), 'round')} whose step was void"
+        yield f"Grey: {void}, so that the model was not changed: {numbers}."

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, distinguishable with any colour vision; a wine of Tol's for their yellow, too pale for lines.
+# Okabe and Ito's colours, distinguishable with any colour vision. Tol's wine replaces their yellow, which is too
+# pale for lines.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 """Greys and dashes of curves to compare with."""
@@ -71,7 +72,7 @@ def letters(inches: float, size: float) -> int:
     return max(4, int(inches / (_LETTER * size)))
 
 
-def wrapped(text: str, inches: float, size: float) -> str:
+def wrap_text(text: str, inches: float, size: float) -> str:
     """Return the text in lines that fit into a width."""
     return "\n".join(wrap(text, letters(inches, size)))
 

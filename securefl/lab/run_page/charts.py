@@ -16,7 +16,7 @@ HEIGHT: Final = 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 34
 _ROW, _NAME = 20, 7.2
 _CELL, _SLIM, _MOST_WIDE = 22, 17, 40
-"""Width of a map's cell; that of a map with more columns, which a page then shows whole; most wide columns."""
+"""Width of a map's cell, that of a map with many columns, and the most columns of the former."""
 _STEPS: Final = (1, 2, 2.5, 5, 10)
 
 

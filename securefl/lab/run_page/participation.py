@@ -8,8 +8,7 @@ from typing import Final
 
 from securefl.lab.run_page import charts
 from securefl.lab.run_page.blocks import Chart, PageBlock, PageTable, Paragraph
-from securefl.runtime.report import RoundRecord, count_of, list_of, printable
-from securefl.runtime.report.records import RESTING
+from securefl.runtime.report import RESTING, RoundRecord, count_of, list_of, printable
 from securefl.scenario import Scenario
 
 _COLUMNS: Final = 60
@@ -43,7 +42,8 @@ def participation_blocks(records: Sequence[RoundRecord], scenario: Scenario) -> 
     if rested:
         others = "others" if calm else f"of {len(names)} parties"
         yield Paragraph(
-            f"{len(rested)} {others} were counted in each round for which they were drawn, in sums that were kept."
+            f"{len(rested)} {others} were counted in each round for which they were drawn, in sums that were"
+            " kept."
         )
     if len(shown) > _ROWS:
         busiest = sorted(shown, key=lambda name: -sum(cell.style != "kept" for cell in cells[name]))

@@ -17,6 +17,7 @@ from .progress import JsonProgress as JsonProgress
 from .progress import PlainProgress as PlainProgress
 from .progress import Progress as Progress
 from .progress import progress_for as progress_for
+from .records import RESTING as RESTING
 from .records import RoundRecord as RoundRecord
 from .records import best_evaluated as best_evaluated
 from .records import without_infinities as without_infinities

@@ -35,8 +35,9 @@ def drawn(
 
 def test_the_chosen_alpha_and_its_cap_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     axes = drawn(monkeypatch, [(0.4, 3.0), (0.1, 4500.0)], (0.1, 4500.0))
-    legend = axes.get_legend()
-    assert legend is not None
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["alpha* = 0.5", "alpha = 0.1: U = 4,500"]
     assert [np.asarray(line.get_xdata()).tolist() for line in axes.lines] == [[0.4, 0.1], [0.1, 0.1], [0.1]]
     unmarked = drawn(monkeypatch, [(0.4, 3.0), (0.1, 4500.0)])

@@ -1,4 +1,4 @@
-"""All plots: no text leaves the picture or covers another, legends are outside of the data, constants are text."""
+"""All plots: no text leaves the picture or covers another, legends cover no data, constants are text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from matplotlib.text import Text
 
 import securefl
 from securefl.lab import planning, plots
@@ -33,16 +34,16 @@ LABELS = tuple(f"rule {number}, with a pre-aggregation and an attack against it"
 ROUNDS = tuple(range(20))
 
 
-def falling(number: int) -> tuple[float, ...]:
+def decay(number: int) -> tuple[float, ...]:
     return tuple(math.exp(-at / (5 + number)) + 0.02 * ((at * 7 + number) % 5) for at in ROUNDS)
 
 
 def thirteen_panels() -> bytes:
-    traces = [Trace(name, falling(at)) for at, name in enumerate(("accuracy", "loss"))]
+    traces = [Trace(name, decay(at)) for at, name in enumerate(("accuracy", "loss"))]
     names = (f"a long name of a metric, {at} of the sites / cases per 1000 (%)" for at in range(10))
-    traces += [Trace(name, falling(at)) for at, name in enumerate(names)]
-    spread = tuple(one - 0.1 for one in falling(3)), tuple(one + 0.1 for one in falling(3))
-    traces.append(Trace("scores.auc", falling(3), *spread, best=17))
+    traces += [Trace(name, decay(at)) for at, name in enumerate(names)]
+    spread = tuple(one - 0.1 for one in decay(3)), tuple(one + 0.1 for one in decay(3))
+    traces.append(Trace("scores.auc", decay(3), *spread, best=17))
     traces += [Trace("exposed", (0.25,) * 20), Trace("destroyed", (math.nan,) * 20)]
     return draw_run(
         RunPlot(title=TITLE.replace(" ", "-"), rounds=ROUNDS, traces=tuple(traces), void=(4, 5, 11))
@@ -50,7 +51,7 @@ def thirteen_panels() -> bytes:
 
 
 def curves() -> bytes:
-    lines = [Line(label, (falling(at), falling(at + 1)), at == 0) for at, label in enumerate(LABELS)]
+    lines = [Line(label, (decay(at), decay(at + 1)), at == 0) for at, label in enumerate(LABELS)]
     return figures.draw(
         Plot(title=TITLE, notes=NOTES, warning="A warning.", rounds=20, lines=tuple(lines), value_name="loss")
     )
@@ -111,7 +112,7 @@ def plan() -> bytes:
 
 def audit_plot() -> bytes:
     shown = [
-        Curve(label=label * 3, x=tuple(map(float, ROUNDS)), y=falling(at), predicted=at > 2)
+        Curve(label=label * 3, x=tuple(map(float, ROUNDS)), y=decay(at), predicted=at > 2)
         for at, label in enumerate(LABELS[:4])
     ]
     plot_html(
@@ -161,10 +162,8 @@ def figure_of(monkeypatch: pytest.MonkeyPatch, draw: Callable[[], bytes]) -> Fig
 
 def texts_of(figure: Figure) -> Iterator[tuple[str, Bbox]]:
     """Yield each visible text with its box in pixels."""
-    from matplotlib.text import Text
-
     ticks = set()
-    for axes in figure.findobj(lambda one: hasattr(one, "get_xlim")):
+    for axes in (*figure.axes, *(child for one in figure.axes for child in one.child_axes)):
         for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
             low, high = sorted(limits)
             for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
@@ -178,7 +177,7 @@ def texts_of(figure: Figure) -> Iterator[tuple[str, Bbox]]:
 def overlap(one: Bbox, other: Bbox) -> float:
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return min(width, height)
+    return float(min(width, height))
 
 
 def faults(figure: Figure) -> list[str]:
@@ -284,7 +283,7 @@ def test_more_curves_than_colours_differ_by_their_strokes(monkeypatch: pytest.Mo
 
 def test_metrics_have_their_colours_in_each_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     def colours(names: Sequence[str]) -> list[object]:
-        traces = tuple(Trace(name, falling(at)) for at, name in enumerate(names))
+        traces = tuple(Trace(name, decay(at)) for at, name in enumerate(names))
         figure = figure_of(monkeypatch, lambda: draw_run(RunPlot(title="x", rounds=ROUNDS, traces=traces)))
         return [axes.lines[0].get_color() for axes in figure.axes]
 
