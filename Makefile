@@ -77,7 +77,7 @@ interop: setup .venv-flower/.installed .venv-nvflare/.installed .venv-docs/.inst
 	$(TEST) -v -m interop tests/interop $(ARGS)
 
 browser: setup .venv-browser/.installed .venv-docs/.installed  ## reports and the site in Chromium; ARGS=--write renews references
-	PYTHONDONTWRITEBYTECODE= .venv-browser/bin/python -m pytest --confcutdir=tests/browser -p no:cacheprovider -m browser tests/browser $(ARGS)
+	PYTHONDONTWRITEBYTECODE= .venv-browser/bin/python -m pytest --confcutdir=tests/browser -p no:cacheprovider -m browser tests/browser -q $(ARGS)
 
 compared: setup .venv-byzfl/.installed .venv-flower/.installed .venv-pfl/.installed  ## one example in four frameworks, docs/frameworks.md
 	$(TEST) -v -m interop tests/live/test_compared.py $(ARGS)

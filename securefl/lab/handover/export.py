@@ -84,6 +84,8 @@ def _describe(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _for_digest(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    from safetensors.numpy import load  # noqa: PLC0415 - for this alone
+
     from securefl.training.models import is_control  # noqa: PLC0415 - torch
 
     return {key: array for key, array in load(data).items() if not is_control(key)}

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, distinguishable with any colour vision. Tol's wine replaces their yellow, which is too
-# pale for lines.
+# Okabe and Ito's colours, distinguishable with any colour vision. Tol's wine replaces their yellow: lines of it
+# are too pale.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 """Greys and dashes of curves to compare with."""
@@ -88,8 +88,8 @@ def tidy(axes: Axes, *, grid: bool = True) -> None:
         axes.grid(visible=True, color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
     axes.tick_params(labelsize=LABEL)
-    axes.xaxis.label.set_size(LABEL)
-    axes.yaxis.label.set_size(LABEL)
+    axes.xaxis.label.set_fontsize(LABEL)
+    axes.yaxis.label.set_fontsize(LABEL)
     axes.spines[["top", "right"]].set_visible(False)
 
 
