@@ -82,8 +82,8 @@ def heat_map_html(table: exhibits.AuditHeatMap) -> str:
     same = plots.constant([value for row in table.values for value in row])
     if same is not None and all(value is not None for row in table.values for value in row):
         number = len(table.rows) * len(table.columns)
-        text = f"{table.title}: {digits(same)} in all {number} cells, by {table.row_name} and {table.column_name}"
-        return f"<p class='note-text'>{_safe(text)}</p>"
+        text = f"{table.title}: {digits(same)} in all {number} cells"
+        return f"<p class='note-text'>{_safe(f'{text}, by {table.row_name} and {table.column_name}')}</p>"
     left = min(0.4, 0.04 + 0.011 * max(map(len, (*table.rows, table.row_name))))
     height = 0.9 + max(0.8, 0.2 * len(table.rows))
     figure = plots.blank(_WIDTH, height)
