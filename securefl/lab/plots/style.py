@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, distinguishable with any colour vision, but Tol's wine for their yellow: too pale for
-# lines.
+# Okabe and Ito's colours, distinguishable with any colour vision. Tol's wine replaces their yellow, too pale
+# for lines.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 BASELINES: Final = (("#222222", "--"), ("#777777", ":"), ("#AAAAAA", "-."), ("#555555", (0, (5, 1))))
 """Greys and dashes of curves to compare with."""

@@ -153,7 +153,8 @@ def figure_of(monkeypatch: pytest.MonkeyPatch, draw: Callable[[], bytes]) -> Fig
         seen.append(figure)
         return b""
 
-    for module in (canvas, figures, plots):
+    # The lazy package first: it would take the replaced function of the others for its own.
+    for module in (plots, canvas, figures):
         monkeypatch.setattr(module, "render", keep)
     draw()
     (figure,) = seen
