@@ -88,7 +88,7 @@ def submit(
 
 async def _submit(folder: Path, order: agents.Order, content: bytes, *, wait: bool) -> bool:
     run = order.content.run
-    async with agents.connected(folder) as (link, _history):
+    async with agents.connect_operator(folder) as (link, _history):
         await link.submit(order, content)
         console.say(f"{run}: submitted to {len(order.content.parties)} sites, {order.digest[:16]}")
         console.say(f"{run}: valid until {order.content.expires}; securefl runs show {folder} {run}")
@@ -246,7 +246,7 @@ def _decide(place: Path, run: str, decision: agents.PersonDecision) -> None:
 
 
 async def _read_board(folder: Path) -> tuple[agents.BoardState, provision.History]:
-    async with agents.connected(folder) as (link, history):
+    async with agents.connect_operator(folder) as (link, history):
         await link.refresh()
         for line in link.state.refused:
             console.say(f"ignored a message: {line}")
@@ -254,7 +254,7 @@ async def _read_board(folder: Path) -> tuple[agents.BoardState, provision.Histor
 
 
 async def _stop(folder: Path, signed: provision.SignedFile, run: str) -> None:
-    async with agents.connected(folder) as (link, _history):
+    async with agents.connect_operator(folder) as (link, _history):
         await link.stop(signed, run)
 
 

@@ -4,7 +4,7 @@ from .code_digest import digest_of_code as digest_of_code
 from .engine import PersonDecision as PersonDecision
 from .operator_side import BoardState as BoardState
 from .operator_side import Wish as Wish
-from .operator_side import connected as connected
+from .operator_side import connect_operator as connect_operator
 from .operator_side import machines_of as machines_of
 from .operator_side import prepare as prepare
 from .operator_side import repeat_files as repeat_files

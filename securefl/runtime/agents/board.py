@@ -70,7 +70,7 @@ class Topics(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Kind of a message and what it is about."""
+    """Kind and subject of a message."""
 
     kind: str
     run: str

@@ -1,4 +1,4 @@
-"""Next state of a run at one agent: a pure function of what the agent knows."""
+"""Next state of a run at one agent: a pure function of the agent's knowledge."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RunView:
     order: Order
     now: datetime
     missing: str = ""
-    """What has not arrived yet, such as first weights; empty if nothing."""
+    """Missing input, such as the first weights; empty if there is none."""
     against: str = ""
     """First rule of the policy that the run breaks; empty if none."""
     outside: str = ""

@@ -1,4 +1,4 @@
-"""Evaluation of a submission at one machine: what is missing, what speaks against it, how to start it."""
+"""Evaluation of a submission at one machine, and the arguments that start its process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SubmissionVerdict:
     """Result of an evaluation; a run is accepted if both texts are empty."""
 
     missing: str = ""
-    """What has not arrived yet, or is in use."""
+    """Input that is missing or in use."""
     against: str = ""
     """First reason to refuse the run."""
 

@@ -24,7 +24,7 @@ _PROGRESS: Final = 10.0
 
 
 class LiveRun:
-    """A run of the register, with what does not outlive the agent.
+    """A run of the register, with the state that an agent loses when it ends.
 
     Args:
         known: the run.
@@ -139,7 +139,7 @@ class LiveRun:
             decision=known.decision(),
             stopped=self._stop_reason(),
             notices=self.notices,
-            needed=self._needed() if machine.leads else (),
+            needed=self._needed_machines() if machine.leads else (),
             free=free,
             child=child,
             restarts=known.record.restarts,
@@ -152,7 +152,7 @@ class LiveRun:
         order = submission.read_stop_order(raw, self._machine.history, f"stop order of {run}")
         return f"stopped by the operator: {order.reason}"
 
-    def _needed(self) -> tuple[PartyId, ...]:
+    def _needed_machines(self) -> tuple[PartyId, ...]:
         known = self.known
         try:
             scenario = evaluation.load_run_scenario(known.folder / register.SCENARIO, known.order.content)

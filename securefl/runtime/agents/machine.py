@@ -39,7 +39,7 @@ class AgentMachine:
         self._policy_file = (policy_file or beside) if needed else None
         self.policy: policy.SitePolicy | None = None
         self.policy_text = b""
-        """Text of :attr:`policy`, which tells whether it has changed."""
+        """Text of :attr:`policy`, to notice changes."""
         self._fault = ""
         self.read_policy()
         if self._fault:

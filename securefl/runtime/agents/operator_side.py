@@ -31,7 +31,7 @@ _PATIENCE: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What the operator submits; empty fields follow from the project."""
+    """Run that the operator submits; empty fields follow from the project."""
 
     run: str
     scenario: Path | None = None
@@ -152,7 +152,7 @@ def _read_weights(folder: Path, scenario: Scenario, wish: Wish) -> bytes:
 
 
 @asynccontextmanager
-async def connected(folder: Path) -> AsyncIterator[tuple[OperatorLink, provision.History]]:
+async def connect_operator(folder: Path) -> AsyncIterator[tuple[OperatorLink, provision.History]]:
     """Connect to the project's broker as the operator.
 
     Raises:

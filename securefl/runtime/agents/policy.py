@@ -99,7 +99,7 @@ class SitePolicy(FileTable, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a check needs to know about one run at this site."""
+    """Facts about one run at this site, for a check."""
 
     submission: Submission
     scenario: Scenario
@@ -107,7 +107,7 @@ class RunFacts:
     code: str
     """Digest of the installed code; empty for built-in training."""
     epsilon: float | None
-    """Of all planned releases of the run; None without ``[privacy]``."""
+    """Epsilon of all planned releases of the run; None without ``[privacy]``."""
     spent: float
     """Epsilon that the site's account has spent in other runs."""
 

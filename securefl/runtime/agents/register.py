@@ -89,7 +89,7 @@ class KnownRun:
         return files.read_if_there(self.folder / _STOP)
 
     def decision(self) -> PersonDecision | None:
-        """Return what a person decided here; None if nobody has."""
+        """Return a person's decision; None without one."""
         raw = files.read_if_there(self.folder / _DECISION)
         if raw is None:
             return None

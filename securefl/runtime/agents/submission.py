@@ -52,7 +52,7 @@ class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scenario: Annotated[str, Meta(max_length=SCENARIO_BYTES)]
     """Text of the scenario file."""
     scenario_digest: Digest
-    """Of the resolved scenario, as the processes of the run compare it."""
+    """Digest of the resolved scenario, as the processes of the run compare it."""
     site: str
     """Code that the sites have installed, as ``module:name``; empty for built-in training."""
     data: str
@@ -84,7 +84,7 @@ class Notice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     submission: Digest
     """SHA-256 of the submission that the agent has."""
     name: str
-    """Of the machine."""
+    """Name of the machine."""
     number: Annotated[int, Meta(ge=1)]
     """Counts the agent's notices of the run: a notice replaces those with smaller numbers."""
     time: str

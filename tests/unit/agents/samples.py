@@ -37,7 +37,7 @@ def history() -> History:
 
 
 def content(**fields: Any) -> Submission:
-    given = {
+    given: dict[str, Any] = {
         "project": "trial",
         "run": "one",
         "submitted": utc_text(NOW),
@@ -65,5 +65,10 @@ def order(**fields: Any) -> Order:
 
 
 def notice(name: str, state: Any, reason: str = "", number: int = 1, **fields: Any) -> Notice:
-    given = {"project": "trial", "run": "one", "submission": order().digest, "time": utc_text(NOW)}
+    given: dict[str, Any] = {
+        "project": "trial",
+        "run": "one",
+        "submission": order().digest,
+        "time": utc_text(NOW),
+    }
     return Notice(**given | {"name": name, "state": state, "reason": reason, "number": number} | fields)

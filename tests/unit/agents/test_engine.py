@@ -120,7 +120,9 @@ STATES = ("received", "asked", "accepted", "running", "paused", *sorted(ENDED))
     against=st.sampled_from(("", "against")),
     outside=st.sampled_from(("", "outside")),
     asks=st.booleans(),
-    decision=st.sampled_from((None, *map(PersonDecision, ("approve", "refuse", "stop")))),
+    decision=st.sampled_from(
+        (None, PersonDecision("approve"), PersonDecision("refuse"), PersonDecision("stop"))
+    ),
     stopped=st.sampled_from((None, "stop")),
     lead=st.sampled_from((None, *STATES)),
     other=st.sampled_from((None, *STATES)),

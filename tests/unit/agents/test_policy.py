@@ -55,7 +55,13 @@ def with_privacy(scenario: Scenario, unit: str) -> Scenario:
 
 
 def broken(given: SitePolicy, scenario: Scenario, **fields: Any) -> list[str]:
-    facts = {"submission": content(), "scenario": scenario, "code": CODE, "epsilon": None, "spent": 0.0}
+    facts: dict[str, Any] = {
+        "submission": content(),
+        "scenario": scenario,
+        "code": CODE,
+        "epsilon": None,
+        "spent": 0.0,
+    }
     return [line.split(":")[0] for line in violations(given, RunFacts(**facts | fields))]
 
 
