@@ -7,10 +7,17 @@ from typing import IO
 
 import typer
 
-from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_PAUSED, RunAbortedError, RunHaltedError
+from securefl.base.errors import (
+    EXIT_ABORTED,
+    EXIT_DECIDE,
+    EXIT_PAUSED,
+    EXIT_UNEXPECTED,
+    RunAbortedError,
+    RunHaltedError,
+)
 from securefl.cli.console import say
 from securefl.protocol import kernel
-from securefl.protocol.round import strip_late_prefix
+from securefl.protocol.round import NothingLearned, SharesReleased, strip_late_prefix
 from securefl.runtime import report
 from securefl.scenario import Scenario
 
@@ -66,6 +73,34 @@ def plain_news(name: str) -> Callable[[report.News], None]:
                 pass
 
     return show
+
+
+class PartyNews:
+    """Printer of a party's news; it counts the rounds to which the party added nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._show = plain_news(name)
+        self._failed: set[int] = set()
+        self._counted: set[int] = set()
+
+    def __call__(self, news: report.News) -> None:
+        """Print a line if there is one."""
+        match news:
+            case report.Fact(item=NothingLearned(round=number)):
+                self._failed.add(number)
+            case report.Fact(item=SharesReleased(round=number)):
+                self._counted.add(number)
+            case _:
+                pass
+        self._show(news)
+
+    def finish(self, outcome: kernel.Finished | kernel.Aborted) -> None:
+        """Print the end of the party; exit with its code, 1 if all its trainings failed."""
+        finish(outcome)
+        if self._counted and self._counted <= self._failed:
+            many = len(self._counted)
+            say(f"training failed here in all {many} rounds: the model has nothing of this party")
+            raise typer.Exit(EXIT_UNEXPECTED)
 
 
 def finish(outcome: kernel.Finished | kernel.Aborted) -> None:

@@ -162,7 +162,9 @@ def _under_way(view: RunView) -> Change:
 def _ended_child(view: RunView, code: int, why: str, *, over: bool) -> Change:
     ends = {
         EXIT_EXPECTED: Change("done"),
-        EXIT_UNEXPECTED: Change("done", "ended otherwise than the scenario expects"),
+        EXIT_UNEXPECTED: Change(
+            "done", "ended otherwise than expected; see securefl runs logs at this machine"
+        ),
         EXIT_REFUSED: Change("failed", "its process was refused; see securefl runs logs at this machine"),
         EXIT_PAUSED: Change("paused", why or "paused"),
         EXIT_DECIDE: Change("failed", "a person must decide; see securefl runs logs at this machine"),

@@ -7,9 +7,9 @@ import typer
 
 from securefl.base.errors import ConfigError, RunAbortedError, UsageError
 from securefl.cli.console import one_line_errors, say
-from securefl.cli.run_end import finish, plain_news
+from securefl.cli.run_end import PartyNews, finish, plain_news
 from securefl.protocol.kernel.effects import Aborted, Finished
-from securefl.protocol.round.shared.reports import SatOut
+from securefl.protocol.round.shared.reports import NothingLearned, SatOut, SharesReleased
 from securefl.runtime.report.witness import Fact, News, Refusal, Remark, Traffic
 from tests.unit.cli.programs import ANSI
 
@@ -52,6 +52,29 @@ def test_a_goodbyes_reason_cannot_paint_the_terminal(capsys: pytest.CaptureFixtu
         finish(Aborted(NASTY))
     assert ended.value.exit_code == 3
     assert ANSI.sub("", capsys.readouterr().err) == f"aborted {SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("counted", "failed", "code"),
+    [((), (), 0), ((0, 1), (), 0), ((0, 1), (1,), 0), ((0, 1), (0, 1), 1), ((1,), (0, 1), 1), ((), (0,), 0)],
+)
+def test_a_party_whose_trainings_all_failed_ends_with_1(
+    counted: tuple[int, ...], failed: tuple[int, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    news = PartyNews("p00")
+    for number in failed:
+        news(Fact(0.0, NothingLearned(number, 0, "KeyError")))
+    for number in counted:
+        news(Fact(0.0, SharesReleased(number, ())))
+    if code:
+        with pytest.raises(typer.Exit) as ended:
+            news.finish(Finished("2 rounds done"))
+        assert ended.value.exit_code == code
+    else:
+        news.finish(Finished("2 rounds done"))
+    out = capsys.readouterr().out
+    assert "done: 2 rounds done" in out
+    assert (f"failed here in all {len(counted)} rounds" in out) is bool(code)
 
 
 @pytest.mark.parametrize(

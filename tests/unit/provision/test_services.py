@@ -18,7 +18,13 @@ from tests.unit.provision.machines import MACHINES, PROJECT, Machines, done, sig
 
 
 def unit_of(kits: Machines, name: str) -> Path:
-    (found,) = kits.at(name).glob("*.service")
+    """The unit of a run, and for the broker that of mosquitto."""
+    (found,) = kits.at(name).glob("*.service" if name == "broker" else "*@.service")
+    return found
+
+
+def agent_of(kits: Machines, name: str) -> Path:
+    (found,) = (path for path in kits.at(name).glob("*.service") if "@" not in path.name)
     return found
 
 
@@ -41,6 +47,11 @@ def test_each_unit_has_its_own_user_and_state(machines: Machines) -> None:
         assert found[name]["ExecStart"] == f"/srv/securefl/.venv/bin/securefl {role} {kit} --run %i"
         assert f"SECUREFL_STATE=%S/{found[name]['StateDirectory']}" in found[name]["Environment"]
         assert found[name]["RestartPreventExitStatus"] == "1 2 5"
+        agent = fields(agent_of(machines, name))
+        assert agent["ExecStart"] == f"/srv/securefl/.venv/bin/securefl agent {kit}"
+        shared = ("User", "StateDirectory", "Environment", "WorkingDirectory")
+        assert [agent[one] for one in shared] == [found[name][one] for one in shared]
+        assert (agent["KillMode"], agent["RestartPreventExitStatus"]) == ("mixed", "2")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is needed")
@@ -54,11 +65,11 @@ def test_units_pass_systemd(tmp_path: Path) -> None:
     made = signed(tmp_path, project=project)
     made.accept(*MACHINES)
     names = [name for name in MACHINES if name != "broker" or Path("/usr/sbin/mosquitto").exists()]
-    for name in names:
+    for path in (path for name in names for path in made.at(name).glob("*.service")):
         checked = subprocess.run(
-            ["systemd-analyze", "verify", unit_of(made, name)], capture_output=True, text=True, check=False
+            ["systemd-analyze", "verify", path], capture_output=True, text=True, check=False
         )
-        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", ""), name
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", ""), path.name
     # It notices mistakes.
     broken = tmp_path / "broken.service"
     broken.write_text(unit_of(made, "server").read_text().replace("ExecStart=/", "ExecStart=no "))
