@@ -159,7 +159,7 @@ def test_it_prints_values_with_errors_and_repeats_its_bytes(here: Path, tmp_path
         (("none.toml", f"{SITE}Ward", *MODEL), "none.toml"),
         (("f.toml", f"{SITE}Nobody", *MODEL), "Nobody"),
         (("f.toml", f"{SITE}Silent", *MODEL), "evaluate"),
-        (("f.toml", f"{SITE}Failing", *MODEL), "p00: no metrics: ValueError: no data today"),
+        (("f.toml", f"{SITE}Failing", *MODEL), "in evaluate: ValueError: no data today"),
         (("f.toml", f"{SITE}Empty", *MODEL), "it evaluated no samples"),
         (("f.toml", f"{SITE}Ward", "--model", "missing.safetensors"), "missing.safetensors: cannot be read"),
         (("f.toml", f"{SITE}Ward", "--model", "f.toml"), "f.toml"),
