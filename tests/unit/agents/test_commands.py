@@ -1,0 +1,190 @@
+"""``securefl agent`` and ``securefl runs``: refusals before any connection, and the files of a register."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefl.runtime.agents.engine import PersonDecision
+from securefl.runtime.agents.evaluation import SubmissionEvaluator
+from securefl.runtime.agents.operator_side import Wish, prepare, submitted_before
+from securefl.runtime.agents.policy import read_policy
+from securefl.runtime.agents.register import KnownRun, Register, RunRecord
+from securefl.runtime.provision.kit import read_kit
+from tests.unit.cli.programs import call, refusal
+from tests.unit.provision.machines import Machines, contents
+
+
+def kit_of(kits: Machines, name: str = "p00") -> Path:
+    return kits.at(name) / "kit.toml"
+
+
+def accepting(kits: Machines, name: str = "p00") -> Path:
+    """A machine's policy that accepts all runs on its samples."""
+    path = kits.at(name) / "policy.toml"
+    path.write_text('decision = "accept"\ndata = ["samples.npz"]\n')
+    return path
+
+
+def known_run(kits: Machines, name: str = "p00", run: str = "one", **wish: Any) -> KnownRun:
+    order, _ = prepare(kits.operator, Wish(run=run, **wish))
+    kit = read_kit(kit_of(kits, name))
+    return Register(kit.folder, kit.history()).add(order)
+
+
+def evaluate(kits: Machines, known: KnownRun, name: str = "p00") -> tuple[str, str]:
+    kit = read_kit(kit_of(kits, name))
+    policy = kits.at(name) / "policy.toml"
+    given = read_policy(policy) if policy.exists() else None
+    found = SubmissionEvaluator(kit, kit.history()).evaluate(known, given)
+    return found.missing, found.against
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("one", "--without", "p09"), "--without: 'p09' is not a site"),
+        (("one", "--hours", "0"), "--hours: 0 is not between"),
+        (("../one",), "RUN: '../one' is not an id"),
+        (("server",), "RUN: 'server' is not an id"),
+        (("one", "--scenario", "absent.toml"), "absent.toml: cannot be read"),
+        (("one", "--weights", "project.toml"), "--weights: is given, and the scenario has no first weights"),
+        (("one", "--without", "p00", "--without", "p01"), ""),
+    ],
+)
+def test_a_submission_is_refused_before_it_is_sent(
+    words: tuple[str, ...], named: str, kits: Machines
+) -> None:
+    before = contents(kits.operator)
+    reason = refusal(call("runs", "submit", kits.operator, *words))
+    assert named in reason
+    assert contents(kits.operator) == before
+
+
+def test_an_id_is_submitted_once(kits: Machines) -> None:
+    prepare(kits.operator, Wish(run="one", note="first"))
+    assert submitted_before(kits.operator)["one"].content.note == "first"
+    reason = refusal(call("runs", "submit", kits.operator, "one", "--note", "again"))
+    assert "'one' was submitted before" in reason
+    # Without options it is sent again, here to a broker that is not there.
+    assert "cannot reach the broker" in refusal(call("runs", "submit", kits.operator, "one"), 3)
+
+
+def test_only_sites_and_servers_have_agents(kits: Machines) -> None:
+    assert "is the kit of a broker" in refusal(call("agent", kit_of(kits, "broker")))
+    assert "only sites have a policy" in refusal(call("agent", kit_of(kits, "server"), "--write-policy"))
+    assert "policy.toml: cannot be read" in refusal(call("agent", kit_of(kits)))
+    (kits.at("p00") / "policy.toml").write_text("decision = 1\n")
+    assert "decision" in refusal(call("agent", kit_of(kits)))
+
+
+def test_a_policy_is_written_once(kits: Machines) -> None:
+    assert call("agent", kit_of(kits), "--write-policy").exit_code == 0
+    found = read_policy(kits.at("p00") / "policy.toml")
+    assert (found.decision, found.data) == ("ask", ("samples.npz",))
+    assert "exists already" in refusal(call("agent", kit_of(kits), "--write-policy"))
+
+
+@pytest.mark.parametrize(
+    "words", [("show",), ("approve",), ("refuse",), ("stop",), ("logs",)], ids=lambda words: words[0]
+)
+def test_commands_name_an_unknown_run(words: tuple[str, ...], kits: Machines) -> None:
+    known_run(kits)
+    reason = refusal(call("runs", *words, kit_of(kits), "two"))
+    assert "RUN: 'two' is not known here (runs: one)" in reason
+
+
+def test_a_person_decides_about_runs_that_have_not_ended(kits: Machines) -> None:
+    known = known_run(kits)
+    assert call("runs", "approve", kit_of(kits), "one").exit_code == 0
+    assert known.decision() == PersonDecision("approve")
+    assert call("runs", "refuse", kit_of(kits), "one", "--reason", "not now").exit_code == 0
+    assert known.decision() == PersonDecision("refuse", "not now")
+    known.save(RunRecord(submission=known.order.digest, state="running"))
+    assert "'one' has begun" in refusal(call("runs", "refuse", kit_of(kits), "one"))
+    assert call("runs", "stop", kit_of(kits), "one").exit_code == 0
+    known.save(RunRecord(submission=known.order.digest, state="done"))
+    assert "'one' is done here" in refusal(call("runs", "approve", kit_of(kits), "one"))
+
+
+def test_a_decision_about_another_submission_does_not_count(kits: Machines) -> None:
+    known = known_run(kits)
+    known.decide(PersonDecision("approve"))
+    path = known.folder / "decision.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"submission": "0" * 64}))
+    assert known.decision() is None
+    path.write_text("{}")
+    assert known.decision() is None
+
+
+def test_a_register_is_read_back(kits: Machines) -> None:
+    known = known_run(kits)
+    known.save(RunRecord(submission=known.order.digest, state="asked", reason="waits", number=3))
+    kit = read_kit(kit_of(kits))
+    again = Register(kit.folder, kit.history()).find("one")
+    assert (again.record, again.order) == (known.record, known.order)
+    told = call("runs", "list", kit_of(kits)).stdout
+    assert "one  asked  waits" in told
+    told = call("runs", "show", kit_of(kits), "one").stdout
+    assert "state: asked: waits" in told
+    assert 'name = "small"' in told
+    assert "does not exist: the run has not begun here" in refusal(call("runs", "logs", kit_of(kits), "one"))
+
+
+@pytest.mark.parametrize("name", ["submission.json", "record.json"])
+def test_a_damaged_register_is_named(name: str, kits: Machines) -> None:
+    known = known_run(kits)
+    path = known.folder / name
+    path.write_text(path.read_text()[:-20])
+    assert str(path) in refusal(call("runs", "list", kit_of(kits)))
+    path.unlink()
+    assert "has no submission or no record" in refusal(call("runs", "list", kit_of(kits)))
+
+
+def test_a_submission_fits_the_roster(kits: Machines) -> None:
+    accepting(kits)
+    known = known_run(kits)
+    assert evaluate(kits, known) == ("", "")
+    # The operator's roster changes: this site has not accepted it yet.
+    assert call("provision", "remove", kits.operator, "p02").exit_code == 0
+    later = known_run(kits, run="two")
+    missing, against = evaluate(kits, later)
+    assert "newer answer" in missing
+    assert not against
+    kits.accept("p00")
+    assert evaluate(kits, later) == ("", "")
+    assert "for an earlier roster" in evaluate(kits, known)[1]
+
+
+def test_a_policy_is_checked_with_the_scenario(kits: Machines) -> None:
+    path = accepting(kits)
+    known = known_run(kits)
+    path.write_text(path.read_text() + "[deadlines]\nrounds = 1\n")
+    assert evaluate(kits, known) == ("", "")
+    path.write_text(path.read_text().replace("samples.npz", "others.npz"))
+    assert evaluate(kits, known)[1] == "data: samples.npz is not allowed"
+    # A server without a policy accepts what is well formed.
+    of_server = known_run(kits, "server", "three")
+    assert evaluate(kits, of_server, "server") == ("", "")
+
+
+def test_the_words_of_a_process(kits: Machines) -> None:
+    path = accepting(kits)
+    path.write_text(path.read_text().replace("data =", 'options = ["--site-memory=500"]\ndata ='))
+    known = known_run(kits, without=("p02",))
+    kit = read_kit(kit_of(kits))
+    words = SubmissionEvaluator(kit, kit.history()).words(known, read_policy(path))
+    assert words[0] == "party"
+    assert words[1] == str(kit.folder / "agent" / "one" / "scenario.toml")
+    assert f"--roster={kit.folder / 'agent' / 'one' / 'roster.toml'}" in words
+    assert f"--out={kit.folder / 'runs' / 'one'}" in words
+    assert f"--data={kit.folder / 'samples.npz'}" in words
+    assert "parties=2" in words
+    assert words[-1] == "--site-memory=500"
+    server = read_kit(kit_of(kits, "server"))
+    words = SubmissionEvaluator(server, server.history()).words(known, None)
+    assert words[0] == "server"
+    assert f"--data={server.folder / 'test.npz'}" in words
