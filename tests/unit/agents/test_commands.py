@@ -9,13 +9,40 @@ from typing import Any
 import pytest
 
 from securefl.runtime.agents.engine import PersonDecision
-from securefl.runtime.agents.evaluation import SubmissionEvaluator
+from securefl.runtime.agents.evaluation import SubmissionEvaluator, epsilon_of_run
 from securefl.runtime.agents.operator_side import Wish, prepare, submitted_before
 from securefl.runtime.agents.policy import read_policy
 from securefl.runtime.agents.register import KnownRun, Register, RunRecord
 from securefl.runtime.provision.kit import read_kit
+from securefl.scenario import load_scenario
 from tests.unit.cli.programs import call, refusal
 from tests.unit.provision.machines import Machines, contents
+
+PRIVATE = """\
+name = "private"
+parties = 6
+[data]
+classes = 10
+shape = [64]
+[model]
+type = "softmax"
+[training]
+device = "cpu"
+batch_size = 20
+[training.dp_sgd]
+[privacy]
+unit = "record"
+epsilon = 2.0
+[weighting]
+mode = "ignore"
+[clustering]
+size = 3
+[secure_sum]
+threshold = 2
+min_survivors = 2
+[stop]
+rounds = 5
+"""
 
 
 def kit_of(kits: Machines, name: str = "p00") -> Path:
@@ -188,3 +215,13 @@ def test_the_words_of_a_process(kits: Machines) -> None:
     words = SubmissionEvaluator(server, server.history()).words(known, None)
     assert words[0] == "server"
     assert f"--data={server.folder / 'test.npz'}" in words
+
+
+def test_the_epsilon_of_a_run_is_that_of_its_settling(tmp_path: Path) -> None:
+    path = tmp_path / "private.toml"
+    path.write_text(PRIVATE)
+    settled = tmp_path / "settled.toml"
+    told = call("dp", "settle", path, "--records", "400", "--out", settled)
+    assert told.exit_code == 0, told.stderr
+    found = epsilon_of_run(load_scenario(settled))
+    assert 0.95 * 2.0 < found <= 2.0
