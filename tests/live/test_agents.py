@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,35 @@ def agents(place: Place, *names: str) -> Iterator[dict[str, subprocess.Popen[str
             process.wait()
 
 
+KEEP = """
+import asyncio, pathlib, sys
+from securefl.runtime import agents
+
+async def main():
+    async with agents.connect_operator(pathlib.Path(".")) as (link, _history):
+        with open("messages.bin", "wb") as file:
+            receive = link._link.receive
+            async def keep():
+                frame = await receive()
+                file.write(frame.payload + b"\\n")
+                return frame
+            link._link.receive = keep
+            await link.refresh()
+
+asyncio.run(main())
+"""
+
+
+def keep_messages(place: Place) -> None:
+    """Store all messages between operator and agents that the broker has, to search them for keys."""
+    process = place.start("op", sys.executable, "-c", KEEP)
+    out, error = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, out + error
+    kept = (place.folder / "op" / "messages.bin").read_bytes()
+    assert kept.count(b"securefl submission") == 4
+    assert kept.count(b"securefl notice") >= 4 * len(SITES)
+
+
 def submit(place: Place, *words: str | Path, code: int = 0) -> str:
     return place.securefl("op", *words, code=code)
 
@@ -134,6 +164,7 @@ def test_the_page_as_written(place: Place) -> None:
         assert re.findall(r"trial-\d +\w+", told) == [
             "trial-1  done", "trial-2  done", "trial-3  stopped", "trial-4  done",
         ]  # fmt: skip
+        keep_messages(place)
         told = place.securefl("p01", *spelled("runs logs kit.toml trial-1"))
         assert "done: 2 rounds done" in told
     for run, sites in (("trial-1", SITES), ("trial-2", SITES), ("trial-4", left)):

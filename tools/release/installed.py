@@ -1,4 +1,4 @@
-"""Checks of an installed wheel, outside the checkout: commands, a project, the quickstart, an own site."""
+"""Checks of an installed wheel outside the checkout: commands, a project, quickstart, own site, agents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from securefl.base.errors import ConfigError
 
+from .agents import try_agents
 from .build import command
 
 EXTRAS = "learn,embedded-broker,dp,plots,tables"
@@ -83,6 +84,7 @@ def try_out(python: Path, version: str, sdist: Path, folder: Path) -> Iterator[s
     run("report out --out page.html", own)
     _expect(own / "page.html", "</html>")
     yield "an own site: weights, check, run and report"
+    yield try_agents(securefl, run, own, folder / "machines", environment)
 
 
 def try_tools(builder: Path, wheel: Path, constraints: Path, folder: Path) -> Iterator[str]:
