@@ -39,7 +39,7 @@ COMMANDS = {
     "agent": (
         "Stay at this machine, and take part in the runs that the operator submits and the policy allows."
     ),
-    "runs": "Submit runs to the agents of a federation, approve, list and stop them.",
+    "runs": "Submit runs to the agents of a federation; list, approve, refuse and stop them.",
     "site": "Write the first weights of your own training, try one round, or validate a finished model.",
     "statistics": (
         "Compute counts, means, deviations, ranges and histograms of the sites' columns with secure sums."

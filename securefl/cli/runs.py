@@ -19,15 +19,20 @@ from securefl.cli.program import Program
 from securefl.runtime import agents, provision, report
 
 app = Program(
-    help="Submit runs to the agents of a federation, approve, list and stop them.", no_args_is_help=True
+    help="Submit runs to the agents of a federation; list, approve, refuse and stop them.",
+    no_args_is_help=True,
 )
 
 PlaceArgument = Annotated[
-    Path, typer.Argument(metavar="PLACE", help="The operator's folder, or the kit.toml of a machine.")
+    Path, typer.Argument(metavar="PLACE", help="The operator's folder, or a machine's kit.toml.")
 ]
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The operator's folder.")]
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The operator's folder (provision begin --out).")
+]
 KitArgument = Annotated[Path, typer.Argument(metavar="KIT", help="The kit.toml of this machine.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Id of the run, by which all machines name it.")
+]
 ReasonOption = Annotated[str, typer.Option(help="Cause, in one line, for all who see the run.")]
 _POLL = 0.5
 """Seconds between two looks at a log."""
@@ -39,40 +44,57 @@ def submit(
     run: RunArgument,
     *,
     scenario: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Scenario. Default: that of the project.")
+        Path | None, typer.Option(metavar="FILE", help="Scenario of the run. Default: that of the project.")
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="First weights. Default: those beside the project.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="First weights, new for each run. Default: those in the operator's folder."
+        ),
     ] = None,
     site: Annotated[
         str,
-        typer.Option(metavar="MODULE:NAME", help="Code that the sites have. Default: that of the project."),
+        typer.Option(
+            metavar="MODULE:NAME", help="Code that the sites have installed. Default: that of the project."
+        ),
     ] = "",
     data: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Samples in each site's folder. Default: those of the project."),
+        typer.Option(
+            metavar="NAME", help="File of samples in each site's folder. Default: that of the project."
+        ),
     ] = "",
     without: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Site that does not take part; repeat for more.")
     ] = None,
-    hours: Annotated[float, typer.Option(help="Hours in which sites may accept and start the run.")] = 24.0,
-    note: Annotated[str, typer.Option(help="Purpose, for the people who decide.")] = "",
+    hours: Annotated[
+        float, typer.Option(help="Hours until the submission expires; later no agent accepts or starts it.")
+    ] = 24.0,
+    note: Annotated[str, typer.Option(help="Purpose of the run, for the people who decide.")] = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Print the answers, until the run ends or cannot begin.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Print the answers until the run ends or is stopped; Ctrl-C ends only the printing.",
+        ),
     ] = False,
 ) -> None:
     """At the operator: sign a run, and submit it to all agents. It begins when all its sites have accepted.
 
-    The id of a run is used once. After a failed connection the same command with the same RUN sends it again.
+    The id of a run is used once. After a failed connection send it again by securefl runs submit DIR RUN,
+    without other options.
 
     Exit codes: 0 submitted (with --wait: done); 1 with --wait: refused, stopped or failed; 2 refused;
     3 the broker is out of reach.
     """
+    _check_operator(folder)
     before = agents.submitted_before(folder).get(run)
     if before is not None:
         if any((scenario, weights, site, data, without, note)):
             raise ConfigError(
-                "RUN", f"{run!r} was submitted before", "choose a new id; without options it is sent again"
+                "RUN",
+                f"{run!r} was submitted before",
+                f"choose a new id; to send it again: securefl runs submit {folder} {run}",
             )
         order, content = before, agents.repeat_files(folder, before)
     else:
@@ -91,7 +113,7 @@ async def _submit(folder: Path, order: agents.Order, content: bytes, *, wait: bo
     async with agents.connect_operator(folder) as (link, _history):
         await link.submit(order, content)
         console.say(f"{run}: submitted to {len(order.content.parties)} sites, {order.digest[:16]}")
-        console.say(f"{run}: valid until {order.content.expires}; securefl runs show {folder} {run}")
+        console.say(f"{run}: valid until {order.content.expires}; answers: securefl runs show {folder} {run}")
         if not wait:
             return True
         shown = dict[PartyId, tuple[str, str]]()
@@ -109,11 +131,12 @@ async def _submit(folder: Path, order: agents.Order, content: bytes, *, wait: bo
 
 @app.command("list")
 def list_runs(place: PlaceArgument) -> None:
-    """List all runs: at the operator with the state at the server, at a machine with its own state.
+    """List all runs: at the operator with the states at server and sites, at a machine with its own state.
 
     Exit codes: 0 listed; 2 refused; 3 the broker is out of reach.
     """
     if place.is_dir():
+        _check_operator(place)
         state, history = asyncio.run(_read_board(place))
         rows = []
         orders = agents.submitted_before(place) | state.orders
@@ -136,7 +159,7 @@ def list_runs(place: PlaceArgument) -> None:
 
 @app.command()
 def show(place: PlaceArgument, run: RunArgument) -> None:
-    """Show a run: at the operator the state at each machine, at a machine what it asks for.
+    """Show the scenario of a run, and its state: at the operator that at each machine.
 
     Exit codes: 0 shown; 2 refused; 3 the broker is out of reach.
     """
@@ -146,6 +169,7 @@ def show(place: PlaceArgument, run: RunArgument) -> None:
         reason = f": {known.record.reason}" if known.record.reason else ""
         console.say(f"state: {known.record.state}{reason}")
         return
+    _check_operator(place)
     state, history = asyncio.run(_read_board(place))
     order = state.orders.get(run) or agents.submitted_before(place).get(run)
     if order is None:
@@ -175,9 +199,12 @@ def stop(place: PlaceArgument, run: RunArgument, *, reason: ReasonOption = "no r
         _decide(place, run, agents.PersonDecision("stop", f"stopped by a person at this machine: {reason}"))
         console.say(f"{run}: this machine leaves the run")
         return
+    _check_operator(place)
     order = agents.submitted_before(place).get(run)
     if order is None:
-        raise ConfigError("RUN", f"{run[:40]!r} was not submitted from {place}", "securefl runs list DIR")
+        raise ConfigError(
+            "RUN", f"{run[:40]!r} was not submitted from {place}", f"see: securefl runs list {place}"
+        )
     signed = agents.sign_stop(place, order, reason)
     asyncio.run(_stop(place, signed, run))
     console.say(f"{run}: ordered to stop")
@@ -185,12 +212,12 @@ def stop(place: PlaceArgument, run: RunArgument, *, reason: ReasonOption = "no r
 
 @app.command()
 def approve(kit: KitArgument, run: RunArgument) -> None:
-    """At a site: accept a run about which the policy asks a person. It must still keep to the policy.
+    """At a site: accept a run about which the policy asks a person. The run must also keep to the policy.
 
     Exit codes: 0 decided; 2 refused.
     """
     _decide(kit, run, agents.PersonDecision("approve"))
-    console.say(f"{run}: approved")
+    console.say(f"{run}: approved; the agent starts it when all machines have accepted")
 
 
 @app.command()
@@ -212,7 +239,7 @@ def logs(
         bool, typer.Option("--follow", help="Print new lines until the run ends here.")
     ] = False,
 ) -> None:
-    """At a machine: print the output of its process of a run. It never leaves the machine.
+    """At a machine: print the output of its process in a run. The output never leaves the machine.
 
     Exit codes: 0 printed; 2 refused.
     """
@@ -220,7 +247,7 @@ def logs(
     path = known.folder / agents.LOG
     if not path.exists():
         raise ConfigError(
-            str(path), "does not exist: the run has not begun here", f"state: {known.record.state}"
+            str(path), "does not exist: the run has not begun here", f"its state is {known.record.state}"
         )
     with path.open(encoding="utf-8", errors="replace") as file:
         while True:
@@ -229,6 +256,16 @@ def logs(
             if not follow or _register(kit).find(run).ended:
                 return
             time.sleep(_POLL)
+
+
+def _check_operator(folder: Path) -> None:
+    """Raise ConfigError if a path is not an operator's folder."""
+    if not (folder / provision.HISTORY).is_file() or (folder / "kit.toml").exists():
+        raise ConfigError(
+            str(folder),
+            "is not the operator's folder",
+            "name the folder of securefl provision begin; at a machine some commands take its kit.toml",
+        )
 
 
 def _register(place: Path) -> agents.Register:
@@ -241,15 +278,17 @@ def _decide(place: Path, run: str, decision: agents.PersonDecision) -> None:
     if known.ended:
         raise ConfigError("RUN", f"{run!r} is {known.record.state} here", "nothing is left to decide")
     if decision.choice == "refuse" and known.record.state in {"running", "paused"}:
-        raise ConfigError("RUN", f"{run!r} has begun", "securefl runs stop")
+        raise ConfigError("RUN", f"{run!r} has begun here", f"stop it: securefl runs stop {place} {run}")
     known.decide(decision)
 
 
 async def _read_board(folder: Path) -> tuple[agents.BoardState, provision.History]:
     async with agents.connect_operator(folder) as (link, history):
         await link.refresh()
-        for line in link.state.refused:
-            console.say(f"ignored a message: {line}")
+        if refused := link.state.refused:
+            console.say(
+                f"{len(refused)} messages ignored (removed machines, former keys, strangers): {refused[0]}"
+            )
         return link.state, history
 
 

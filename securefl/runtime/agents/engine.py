@@ -111,7 +111,7 @@ def _waiting(view: RunView) -> Change:
         return Change("refused", decision.reason or "refused by a person")
     if view.state in {"received", "asked"}:
         if view.asks and decision is None:
-            return Change("asked", "waits for a person: securefl runs approve")
+            return Change("asked", "waits for a person at this site: securefl runs approve KIT RUN")
         if view.outside:
             return Change("received" if view.state == "received" else "asked", view.outside)
     return _start_server(view) if view.me == SERVER else _start_member(view)

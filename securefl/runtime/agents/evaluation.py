@@ -94,7 +94,7 @@ class SubmissionEvaluator:
             return SubmissionVerdict(against="was submitted for an earlier roster; submit it again")
         if submission.history != self._history.head:
             return SubmissionVerdict(
-                missing="waits for the operator's newer answer: securefl provision accept"
+                missing="waits for a newer answer (securefl provision accept), or for an earlier run to end"
             )
         try:
             known.write_inputs(roster_of(submission, self._history))

@@ -15,6 +15,7 @@ from securefl.runtime import provision, transport
 from securefl.runtime.agents import board, evaluation, policy, register
 
 _LOG: Final = logs.log_of("runtime.agents")
+_WRITE: Final = "write one by securefl agent KIT --write-policy, and edit it"
 
 
 class AgentMachine:
@@ -41,9 +42,8 @@ class AgentMachine:
         self.policy_text = b""
         """Text of :attr:`policy`, to notice changes."""
         self._fault = ""
-        self.read_policy()
-        if self._fault:
-            raise ConfigError(str(self._policy_file), self._fault, "securefl agent KIT --write-policy")
+        if (error := self.read_policy()) is not None:
+            raise error
 
     def _load_kit(self) -> None:
         kit = provision.read_kit(self._path)
@@ -92,25 +92,26 @@ class AgentMachine:
         self._tell(f"the kit has changed: {len(self.history.lines)} entries of history")
         return True
 
-    def read_policy(self) -> None:
-        """Read the policy again if it has changed; one that cannot be read stops all work."""
+    def read_policy(self) -> ConfigError | None:
+        """Read the policy again if it has changed; return the error that stops all work, if any."""
         if self._policy_file is None:
-            return
+            return None
         try:
-            with files.reading(self._policy_file):
+            with files.reading(self._policy_file, _WRITE):
                 text = self._policy_file.read_bytes()
             if text == self.policy_text and not self._fault:
-                return
+                return None
             self.policy = policy.read_policy(self._policy_file)
         except ConfigError as error:
             fault = f"the policy cannot be used: {error}"[:200]
             if fault != self._fault and self.policy_text:
                 self._tell(fault)
             self._fault = fault
-            return
+            return error
         if self.policy_text:
             self._tell("the policy has changed; it applies to runs from their next round")
         self.policy_text, self._fault = text, ""
+        return None
 
     def reason_to_rest(self) -> str:
         """Return why the site's data may not be used now; empty if they may."""

@@ -17,7 +17,7 @@ from securefl.scenario import FileTable, Scenario, read_table, write_value
 
 POLICY: Final = "policy.toml"
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_REMEDY: Final = "write one by securefl agent KIT --write-policy, and edit it"
+_REMEDY: Final = "correct it, or move it away and write one by securefl agent KIT --write-policy"
 Clock = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 Real = Annotated[float, Meta(ge=0)]
 Whole = Annotated[int, Meta(ge=0)]
@@ -209,18 +209,18 @@ def first_policy(site: str, data: str, digest: str) -> str:
     samples = f"[{write_value(data)}]" if data else "[]"
     work = f"[code]\n{write_value(site)} = {write_value(digest)}\n" if site else ""
     return f"""\
-# Policy of this site for securefl agent, which checks each run against it: at acceptance, before each start
-# and after each change of this file.
-decision = "ask"                # a person approves each run: securefl runs approve KIT RUN; or "accept"
+# Policy of this site (docs/agents.md). securefl agent checks each run against it: at acceptance, before each
+# start and after each change of this file.
+decision = "ask"                # a person approves each run (securefl runs approve KIT RUN); or "accept"
 data = {samples}                       # files of samples for built-in training
 rules = []                      # aggregation rules, such as ["median"]; empty for all
-options = []                    # of securefl party, such as ["--site-python=/opt/site/bin/python"]
+options = []                    # for securefl party, such as ["--site-python=/opt/site/bin/python"]
 
 [privacy]
-unit = "any"                    # "party" or "record": refuse runs with less protection
+unit = "any"                    # or "record" or "party": least unit of differential privacy
 # run = 4.0                     # largest epsilon of one run
 # budget = 10.0                 # largest epsilon of all runs
-# left = 1.0                    # least epsilon that remains
+# left = 1.0                    # least epsilon of the budget that remains
 
 [clusters]
 smallest = 3                    # least clustering.size
@@ -229,6 +229,7 @@ server = "curious"              # "active": refuse runs that trust the server
 
 [deadlines]
 # training = 600                # largest deadlines.training, s
+# join = 86400                  # largest deadlines.join, s
 # rounds = 100                  # largest stop.rounds
 
 # [hours]                       # local time; a running run pauses outside of it

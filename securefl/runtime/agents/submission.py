@@ -25,6 +25,7 @@ SCENARIO_BYTES: Final = 12_000
 """Largest scenario, so that an order fits each broker's message limit of 16 KiB."""
 WEIGHTS_BYTES: Final = 2**30
 _NEW: Final = "ask the operator for a new submission: securefl runs submit"
+_IGNORE: Final = "after a rotation or removal this is expected; else ask that machine's administrator"
 _SITE: Final = re.compile(r"[\w.]+:\w+")
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Line = Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -184,14 +185,14 @@ def read_notice(raw: bytes, history: History, source: str) -> Notice:
     Raises:
         ConfigError: it is damaged, of another project, or not signed by a present machine of that name.
     """
-    file = decode_signed(raw, "securefl notice", source, _NEW)
-    content = file.content(Notice, source, _NEW)
+    file = decode_signed(raw, "securefl notice", source, _IGNORE)
+    content = file.content(Notice, source, _IGNORE)
     member = history.present.get(PartyId(content.name))
     if member is None or member.public is None:
-        raise ConfigError(source, f"is of {content.name[:40]!r}, which the history does not have", _NEW)
-    file.verify(member.public, source, _NEW)
+        raise ConfigError(source, f"is of {content.name[:40]!r}, which the history does not have", _IGNORE)
+    file.verify(member.public, source, _IGNORE)
     if content.project != history.project or not _is_time(content.time):
-        raise ConfigError(source, "is of another project, or has no time", _NEW)
+        raise ConfigError(source, "is of another project, or has no time", _IGNORE)
     return content
 
 
