@@ -5,6 +5,7 @@ Each private key is made on the machine that uses it and stays there. Requests a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -209,11 +210,21 @@ def accept(
     )
     for name in sorted(checked.contents):
         if name.endswith((".service", ".yaml", ".conf")):
-            console.say(f"{kit.folder / name}")
+            console.say(f"{kit.folder / name}{_purpose_of_unit(name, checked.contents)}")
     if kit.role == "broker":
         console.say("EMQX files are checked by format only; those of mosquitto are tested")
     else:
         console.say(f"check this machine: securefl doctor --kit {kit.path}")
+
+
+def _purpose_of_unit(name: str, files: Collection[str]) -> str:
+    """Return the purpose of a unit, if the machine has one for each run and one for its agent."""
+    stem, _, kind = name.rpartition(".")
+    if kind != "service":
+        return ""
+    if stem.endswith("@"):
+        return "  service of a single run"
+    return "  service of the agent, for all runs (docs/agents.md)" if f"{stem}@.service" in files else ""
 
 
 @app.command()
