@@ -257,11 +257,17 @@ class Agent:
     def _take_submission(self, order: submission.Order, run: str) -> None:
         content, machine = order.content, self._machine
         if content.run != run:
-            raise ConfigError(f"submission of {run[:40]!r}", f"is of {content.run!r}", "ask the operator")
+            raise ConfigError(
+                f"submission of {run[:40]!r}", f"names the run {content.run!r}", "ask the operator"
+            )
         live = self._live.get(run)
         if live is not None:
             if live.known.order.digest != order.digest:
-                raise ConfigError(f"submission of {run!r}", "is another one than before", "it needs a new id")
+                raise ConfigError(
+                    f"submission of {run!r}",
+                    "differs from the first one of this id",
+                    "submit it under a new id",
+                )
             return
         asked = machine.kit.role != "party" or machine.name in content.parties
         if not asked or provision.utc_now() > order.expires:

@@ -28,7 +28,7 @@ def digest_of_code(site: str, folder: Path) -> str:
     origin = None if found is None or found.origin is None else Path(found.origin)
     if origin is None or origin.suffix != ".py":
         raise ConfigError(
-            site, f"has no source code {top}.py in {folder} or the installation", "install it at this site"
+            site, f"has no source code {top}.py in {folder} or the installation", "put it into this folder"
         )
     package = origin.name == "__init__.py"
     paths = sorted(origin.parent.rglob("*.py")) if package else [origin]

@@ -88,7 +88,9 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             "RUN", f"{wish.run[:40]!r} is not an id of a run", "use a-z, 0-9, - and _, at most 32"
         )
     if not 0 < wish.hours <= 24 * 365:
-        raise ConfigError("--hours", f"{wish.hours:g} is not between 0 and 8760", "a day is 24")
+        raise ConfigError(
+            "--hours", f"{wish.hours:g} is not between 0 and 8760", "give hours, such as 24 for a day"
+        )
     own = folder / RUNS / wish.run
     if own.exists():
         raise ConfigError(
@@ -270,5 +272,7 @@ def repeat_files(folder: Path, order: submission.Order) -> bytes:
     name = order.content.weights_name
     found = files.read_if_there(folder / RUNS / order.content.run / name) if name else b""
     if found is None:
-        raise ConfigError(str(folder / RUNS / order.content.run / name), "is missing", "restore it")
+        raise ConfigError(
+            str(folder / RUNS / order.content.run / name), "is missing", "restore it from a backup"
+        )
     return found

@@ -131,15 +131,15 @@ def read_policy(path: Path) -> SitePolicy:
         if not option.startswith("--") or name in _REFUSED_OPTIONS:
             raise ConfigError(
                 f"{path}: options.{number}",
-                f"{option[:60]!r} is set by the agent, or is no option",
+                f"{option[:60]!r} is set by the agent, or is not an option",
                 "leave it out",
             )
     if policy.privacy.left and policy.privacy.budget is None:
         raise ConfigError(
-            f"{path}: privacy.left", "is a rest of privacy.budget, which is missing", "give both"
+            f"{path}: privacy.left", "is a part of privacy.budget, which is missing", "give both"
         )
     if policy.privacy.budget is not None and policy.privacy.left >= policy.privacy.budget:
-        raise ConfigError(f"{path}: privacy.left", "leaves nothing of privacy.budget", "give less")
+        raise ConfigError(f"{path}: privacy.left", "is not below privacy.budget", "give less")
     if policy.hours is not None and policy.hours.begin == policy.hours.end:
         raise ConfigError(f"{path}: hours.end", "is the same time as hours.begin", "leave [hours] out")
     return policy

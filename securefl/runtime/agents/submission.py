@@ -189,7 +189,7 @@ def read_notice(raw: bytes, history: History, source: str) -> Notice:
     content = file.content(Notice, source, _IGNORE)
     member = history.present.get(PartyId(content.name))
     if member is None or member.public is None:
-        raise ConfigError(source, f"is of {content.name[:40]!r}, which the history does not have", _IGNORE)
+        raise ConfigError(source, f"is from {content.name[:40]!r}, which is not in the roster", _IGNORE)
     file.verify(member.public, source, _IGNORE)
     if content.project != history.project or not _is_time(content.time):
         raise ConfigError(source, "is of another project, or has no time", _IGNORE)

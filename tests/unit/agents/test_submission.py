@@ -119,7 +119,7 @@ def test_a_notice_is_signed_by_its_machine() -> None:
     with pytest.raises(ConfigError, match="not signed"):
         read_notice(signed(of, "securefl notice", MACHINES["p01"]), history(), "test")
     stray = notice("p07", "accepted")
-    with pytest.raises(ConfigError, match="does not have"):
+    with pytest.raises(ConfigError, match="is not in the roster"):
         read_notice(signed(stray, "securefl notice", MACHINES["p00"]), history(), "test")
     other = notice("p00", "accepted", project="other")
     with pytest.raises(ConfigError, match="another project"):
