@@ -54,8 +54,8 @@ def party(given: PartyOptions) -> None:
 
     A kit of securefl provision has all options but --run: securefl party kit.toml --run ID
 
-    Exit codes: 0 the run has ended; 1 it has, and all trainings failed here; 2 refused; 3 aborted; 4 left
-    on SIGUSR1, and the same command comes back; 5 a person must decide.
+    Exit codes: 0 the run has ended; 1 ended, and all trainings failed here; 2 refused; 3 aborted; 4 paused
+    by SIGUSR1 (repeat the command); 5 a person must decide.
     """
     with launch.ended_by_signals():
         account_file = given.account or account.account_beside(given.key)
