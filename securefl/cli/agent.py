@@ -18,19 +18,24 @@ def agent(
     *,
     policy: Annotated[
         Path | None,
-        typer.Option(help="Policy of this site. Default: policy.toml beside the kit; a server needs none."),
+        typer.Option(
+            help="Policy, to read or write. Default: policy.toml beside the kit; servers need none."
+        ),
     ] = None,
     parallel: Annotated[
         int, typer.Option(min=1, max=64, help="At the server: number of runs that it leads at the same time.")
     ] = 1,
     write_policy: Annotated[
-        bool, typer.Option("--write-policy", help="Write a policy to edit, with the installed code, and end.")
+        bool,
+        typer.Option(
+            "--write-policy", help="Write a policy to edit, with the digest of the installed code, and end."
+        ),
     ] = False,
 ) -> None:
     """Stay at this machine, and take part in the runs that the operator submits and the policy allows.
 
-    Code never comes from the wire: a run names code that this site has installed, and the policy its digest.
-    SIGTERM ends the agent after its processes have left in good order; the next start continues their runs.
+    No code is received: a run names code that this site has installed, and the policy names its digest.
+    After SIGTERM the processes of all runs leave in good order. The next start continues these runs.
 
     Exit codes: 0 stopped, or the policy is written; 2 refused; 3 the disk failed.
     """
@@ -55,4 +60,4 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
     digest = agents.digest_of_code(site, kit.folder) if site else ""
     provision.write_file(path, agents.first_policy(site, data, digest).encode())
     agents.read_policy(path)
-    console.say(f"{path}  a person decides about each run; edit it")
+    console.say(f"{path}  asks a person about each run; edit it, then start: securefl agent {kit.path}")

@@ -30,8 +30,8 @@ def report(
     """Write one HTML page about a run: metrics, parties, privacy, verification, audit, costs.
 
     The page needs no server and no network. It shows the findings of ``securefl audit`` if RUN has been
-    audited. Without --live, an unfinished run is shown up to its current round. With --tensorboard and
-    --live each round is appended to the event file.
+    audited. Without --live, an unfinished run is shown up to its current round. With --live and
+    the option --tensorboard each round is appended to the event file.
 
     Exit codes: 0 written; 2 refused; 3 the page or event file cannot be written.
     """
