@@ -94,10 +94,18 @@ def _before_start(view: RunView) -> Change:
     return _waiting(view)
 
 
+def _state_of(view: RunView, name: PartyId) -> State | None:
+    return view.notices[name].state if name in view.notices else None
+
+
 def _stop(view: RunView) -> Change | None:
     reason = view.stopped
     if view.decision is not None and view.decision.choice == "stop":
         reason = view.decision.reason or "stopped by a person at this machine"
+    if view.me == SERVER and view.state in {"running", "paused"}:
+        # A site refuses before its own start only, as when its code has changed since it accepted.
+        refused = [name for name in view.needed if _state_of(view, name) == "refused"]
+        reason = f"{refused[0]} refused: {view.notices[refused[0]].reason}" if refused else reason
     if reason is None:
         return None
     if view.child == "busy":
@@ -118,7 +126,7 @@ def _waiting(view: RunView) -> Change:
 
 
 def _start_server(view: RunView) -> Change:
-    states = {name: view.notices[name].state if name in view.notices else None for name in view.needed}
+    states = {name: _state_of(view, name) for name in view.needed}
     for name, state in states.items():
         if state in ENDED:
             why = view.notices[name].reason

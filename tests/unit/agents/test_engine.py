@@ -110,6 +110,16 @@ def test_the_server_waits_for_all_sites(
     assert words in found.reason
 
 
+def test_a_late_refusal_ends_the_run_at_the_server() -> None:
+    """A site may refuse after the server has started, if its code changed since it accepted."""
+    notices = {P0: notice("p00", "running"), P1: notice("p01", "refused", "code: changed")}
+    begun = view(SERVER, "running", needed=BOTH, notices=notices, child="busy")
+    assert next_change(begun) == Change("running", "p01 refused: code: changed", "end")
+    assert next_change(replace(begun, child=3)) == Change("stopped", "p01 refused: code: changed")
+    left = notices | {P1: notice("p01", "stopped")}
+    assert next_change(replace(begun, notices=left)) == Change("running")
+
+
 STATES = ("received", "asked", "accepted", "running", "paused", *sorted(ENDED))
 
 
@@ -144,6 +154,7 @@ def test_no_state_starts_what_may_not_start(
         assert child != "busy"
         assert found.state == "running"
         assert not asked.stopped
+        assert not (asked.me == SERVER and other == "refused")
         assert not (asked.decision is not None and asked.decision.choice == "stop")
         assert not asked.against
         assert not asked.outside
