@@ -117,11 +117,11 @@ def _waiting(view: RunView) -> Change:
     decision = view.decision
     if decision is not None and decision.choice == "refuse":
         return Change("refused", decision.reason or "refused by a person")
-    if view.state in {"received", "asked"}:
-        if view.asks and decision is None:
-            return Change("asked", "waits for a person at this site: securefl runs approve KIT RUN")
-        if view.outside:
-            return Change("received" if view.state == "received" else "asked", view.outside)
+    if view.state in {"received", "asked"} and view.asks and decision is None:
+        return Change("asked", "waits for a person at this site: securefl runs approve KIT RUN")
+    if view.outside:
+        # The server does not begin without this machine.
+        return Change("received", view.outside)
     return _start_server(view) if view.me == SERVER else _start_member(view)
 
 
