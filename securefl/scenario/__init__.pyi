@@ -32,6 +32,7 @@ from .evaluation import SiteStatistics as SiteStatistics
 from .load import decode_table as decode_table
 from .load import load_scenario as load_scenario
 from .load import parse_scenario as parse_scenario
+from .load import parse_table as parse_table
 from .load import scenario_of as scenario_of
 from .local_method import LocalMethod as LocalMethod
 from .local_method import ServerOptimiser as ServerOptimiser
@@ -43,6 +44,7 @@ from .parts import SCHEMES as SCHEMES
 from .parts import check_importable as check_importable
 from .parts import load_own as load_own
 from .parts import own_name as own_name
+from .parts import own_names as own_names
 from .parts import own_parts as own_parts
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources

@@ -64,11 +64,23 @@ def parse_scenario(text: str, overrides: tuple[str, ...] = (), source: str = "sc
     Raises:
         ConfigError: as for :func:`load_scenario`.
     """
+    return scenario_of(parse_table(text, source), overrides)
+
+
+def parse_table(text: str, source: str = "scenario") -> dict[str, Any]:
+    """Return the table of a scenario's text, without checks of its fields and without imports.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
     try:
-        raw = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(source, str(error), text) from None
-    return scenario_of(raw, overrides)
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(
+            source, f"is not valid TOML: {error}", "use fewer levels and smaller numbers"
+        ) from None
 
 
 def scenario_of(

@@ -11,7 +11,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -214,19 +214,30 @@ def own_sources(chosen: object) -> dict[str, bytes]:
 
     ``chosen`` comes from :func:`securefl.scenario.draws.chosen_fields`.
     """
-    if isinstance(chosen, dict | list):
-        inner = chosen.values() if isinstance(chosen, dict) else chosen
-        return {module: source for one in inner for module, source in own_sources(one).items()}
-    if not isinstance(chosen, str) or not OWN_NAME.fullmatch(chosen):
-        return {}
-    module = chosen.partition(":")[0]
-    if module in SCHEMES:
-        return {}
-    try:
-        found = find_spec(module)
-        return {module: Path(found.origin).read_bytes()} if found and found.origin else {}
-    except (ImportError, ValueError, OSError):  # refused later
-        return {}
+    found: dict[str, bytes] = {}
+    for module in dict.fromkeys(name.partition(":")[0] for name in own_names(chosen)):
+        with suppress(ImportError, ValueError, OSError):  # refused later
+            spec = find_spec(module)
+            if spec and spec.origin:
+                found[module] = Path(spec.origin).read_bytes()
+    return found
+
+
+def own_names(table: object, field: str = "") -> Iterator[str]:
+    """Yield each ``module:name`` of a scenario as read or as chosen, without importing it.
+
+    Any text of this form counts, except a description and a data set's scheme with its path.
+    """
+    if isinstance(table, Mapping):
+        for name, value in table.items():
+            yield from own_names(value, name)
+    elif isinstance(table, list):
+        for value in table:
+            yield from own_names(value, field)
+    elif isinstance(table, str) and OWN_NAME.fullmatch(table) and field != "description":
+        has_path = field in {"set", "server_set"} and table.partition(":")[0] in SCHEMES
+        if not has_path:
+            yield table
 
 
 def _not_imported(name: str, error: BaseException) -> ConfigError:

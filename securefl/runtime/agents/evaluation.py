@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from securefl.base import crypto
+from securefl.base import crypto, foreign
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, PartyId
 from securefl.methods import feasibility, privacy
@@ -15,7 +15,7 @@ from securefl.runtime import account, provision
 from securefl.runtime.agents import policy, register
 from securefl.runtime.agents.code_digest import digest_of_code
 from securefl.runtime.agents.submission import Submission
-from securefl.scenario import Scenario, load_scenario, scenario_digest
+from securefl.scenario import Scenario, load_scenario, own_names, parse_table, scenario_digest
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,15 @@ class SubmissionVerdict:
     """Input that is missing or in use."""
     against: str = ""
     """First reason to refuse the run."""
+    needed: tuple[PartyId, ...] = ()
+    """Machines besides the server that must accept the run."""
 
 
 def run_overrides(submission: Submission) -> tuple[str, ...]:
     """Return the overrides of the scenario that are the same at all machines of a run."""
     found = [f"parties={len(submission.parties)}"]
-    if submission.weights_name:
-        found.append(f"model.file={register.AGENT}/{submission.run}/{submission.weights_name}")
+    if submission.weights_bytes:
+        found.append(f"model.file={register.AGENT}/{submission.run}/{register.WEIGHTS}")
     return tuple(found)
 
 
@@ -43,11 +45,15 @@ def load_run_scenario(file: Path, submission: Submission) -> Scenario:
         ConfigError: it is invalid.
     """
     scenario = load_scenario(file, run_overrides(submission))
+    if scenario.behaviours:
+        raise ConfigError("behaviours", "are attacks and faults for tests", "leave them out")
+    if scenario.secure_sum.kind == "plain":
+        raise ConfigError("secure_sum.kind", "plain sums are for simulations", 'write "masking"')
+    if scenario.model.first_file and not submission.weights_bytes:
+        raise ConfigError("model.file", "names first weights that were not submitted", "submit the run again")
     feasibility.check(scenario)
-    if scenario.privacy.unit != "none" and scenario.privacy.multiplier is None:
-        raise ConfigError(
-            "privacy.multiplier", "is not settled", "securefl dp settle SCENARIO --out settled.toml"
-        )
+    if not scenario.privacy.settled:
+        raise ConfigError("privacy", "is not settled", "securefl dp settle SCENARIO --out settled.toml")
     return scenario
 
 
@@ -98,32 +104,53 @@ class SubmissionEvaluator:
             )
         try:
             known.write_inputs(roster_of(submission, self._history))
-            return SubmissionVerdict(against=self._reason_against(known, given)[:200])
+            return self._judge(known, given)
         except account.AccountInUseError:
             return SubmissionVerdict(missing="waits for the account, which another run uses")
         except ConfigError as error:
             return SubmissionVerdict(against=str(error)[:200])
+        except OSError:
+            # The disk: the agent ends.
+            raise
+        except Exception as error:  # any exception of allowed code, or of unforeseen values
+            return SubmissionVerdict(against=f"cannot be judged: {foreign.describe(error)}"[:200])
 
-    def _reason_against(self, known: register.KnownRun, given: policy.SitePolicy | None) -> str:
+    def _judge(self, known: register.KnownRun, given: policy.SitePolicy | None) -> SubmissionVerdict:
         submission = known.order.content
+        # Before the scenario is loaded, which imports its code.
+        code = self._code_of(submission, given)
+        against = next(policy.code_violations(given, code), "")
+        if against:
+            return SubmissionVerdict(against=against[:200])
         scenario = load_run_scenario(known.folder / register.SCENARIO, submission)
         if scenario_digest(scenario).hex() != submission.scenario_digest:
-            return "the scenario resolves to another digest: versions of securefl differ"
-        if given is None:
-            return ""
-        return next(policy.violations(given, self._facts(submission, scenario, given)), "")
+            return SubmissionVerdict(
+                against="the scenario resolves to another digest: versions of securefl differ"
+            )
+        if given is not None:
+            against = next(policy.violations(given, self._facts(submission, scenario, given)), "")
+        return SubmissionVerdict(
+            against=against[:200], needed=needed_machines(submission, self._history, scenario)
+        )
+
+    def _code_of(self, submission: Submission, given: policy.SitePolicy | None) -> dict[str, str]:
+        """Return the digest of all code that this machine would import, empty where the policy has none."""
+        names = [submission.site] if submission.site and self._kit.role == "party" else []
+        names += own_names(parse_table(submission.scenario))
+        allowed = given.code if given is not None else {}
+        return {name: digest_of_code(name, self._kit.folder) if name in allowed else "" for name in names}
+
+    def _data_of(self, submission: Submission) -> str:
+        return {"party": submission.data, "server": submission.server_data}.get(self._kit.role, "")
 
     def _facts(self, submission: Submission, scenario: Scenario, given: policy.SitePolicy) -> policy.RunFacts:
-        code = ""
-        if submission.site in given.code:
-            code = digest_of_code(submission.site, self._kit.folder)
         epsilon, spent, unit = None, 0.0, scenario.privacy.unit
         limits = given.privacy
         if unit != "none" and (limits.run is not None or limits.budget is not None):
             epsilon = epsilon_of_run(scenario)
             if limits.budget is not None:
                 spent = self._kit.spent_in_others(unit, submission.run)
-        return policy.RunFacts(submission, scenario, code, epsilon, spent)
+        return policy.RunFacts(self._data_of(submission), scenario, epsilon, spent)
 
     def words(self, known: register.KnownRun, given: policy.SitePolicy | None) -> list[str]:
         """Return the arguments of ``securefl`` that start this machine's process of a run.
@@ -136,11 +163,10 @@ class SubmissionEvaluator:
         files = msgspec.structs.replace(
             content.files, scenario=f"{place}/{register.SCENARIO}", roster=f"{place}/{register.ROSTER}"
         )
-        data = {"party": submission.data, "server": submission.server_data}.get(role, "")
         run = provision.KitRun(
             broker=content.run.broker,
             site=submission.site if role == "party" else "",
-            data=data,
+            data=self._data_of(submission),
             parties=len(submission.parties),
         )
         limit = None
@@ -155,7 +181,7 @@ class SubmissionEvaluator:
 
 
 def epsilon_of_run(scenario: Scenario) -> float:
-    """Return the epsilon of all planned releases of a settled scenario, and of its choices of task groups.
+    """Return the epsilon of all planned releases of a settled scenario.
 
     Raises:
         ConfigError: dp_accounting is missing, or the model has no known length.
@@ -166,6 +192,4 @@ def epsilon_of_run(scenario: Scenario) -> float:
     assert mechanism is not None  # noqa: S101 - the caller has checked the unit
     planned = privacy.planned_releases(scenario)
     count = planned if mechanism.allowed is None else min(planned, mechanism.allowed)
-    chosen = scenario.groups.choice_epsilon or 0.0
-    answers = scenario.groups.count - 1 + scenario.groups.choices
-    return privacy.ledger_of(mechanism, count).epsilon() + chosen * answers
+    return privacy.ledger_of(mechanism, count).epsilon()

@@ -88,6 +88,9 @@ class LiveRun:
             await self._judge()
         change = engine.next_change(self._view(free=free))
         if change.action == "start":
+            if asyncio.get_running_loop().time() < self._start_at:
+                # The ended process is kept, so that its exit counts.
+                return False
             self.process = None
             change = await self._start(change)
         elif change.action is not None:
@@ -139,7 +142,7 @@ class LiveRun:
             decision=known.decision(),
             stopped=self._stop_reason(),
             notices=self.notices,
-            needed=self._needed_machines() if machine.leads else (),
+            needed=verdict.needed if machine.leads else (),
             free=free,
             child=child,
             restarts=known.record.restarts,
@@ -152,21 +155,10 @@ class LiveRun:
         order = submission.read_stop_order(raw, self._machine.history, f"stop order of {run}")
         return f"stopped by the operator: {order.reason}"
 
-    def _needed_machines(self) -> tuple[PartyId, ...]:
-        known = self.known
-        try:
-            scenario = evaluation.load_run_scenario(known.folder / register.SCENARIO, known.order.content)
-        except ConfigError:
-            # The verdict waits, or is against the run.
-            return ()
-        return evaluation.needed_machines(known.order.content, self._machine.history, scenario)
-
     async def _start(self, change: engine.Change) -> engine.Change:
         """Judge the run again, and start its process; return the change that happened."""
         loop, known, machine = asyncio.get_running_loop(), self.known, self._machine
         record = known.record
-        if loop.time() < self._start_at:
-            return engine.Change(record.state, record.reason)
         await self._judge()
         verdict = self._verdict or evaluation.SubmissionVerdict()
         if verdict.against:

@@ -18,7 +18,7 @@ from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.runtime import provision, transport
-from securefl.runtime.agents import board, evaluation, submission
+from securefl.runtime.agents import board, evaluation, register, submission
 from securefl.scenario import Scenario, load_scenario, scenario_digest
 
 RUNS: Final = "runs"
@@ -126,7 +126,6 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             site=(wish.site or project.site) if by_sites else "",
             data="" if by_sites else (wish.data or project.data),
             server_data="" if by_sites else project.server.data,
-            weights_name=Path(scenario.model.first_file).name if weights else "",
             weights_digest=provision.sha256(weights) if weights else "",
             weights_bytes=len(weights),
             note=submission.line_of(wish.note),
@@ -137,7 +136,7 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
         order = submission.read_submission(submission.encode_signed(signed), history, "submission")
     own.mkdir(parents=True)
     if weights:
-        provision.write_file(own / content.weights_name, weights)
+        provision.write_file(own / register.WEIGHTS, weights)
     provision.write_file(own / _SUBMISSION, submission.encode_signed(signed))
     return order, weights
 
@@ -269,10 +268,8 @@ def submitted_before(folder: Path) -> dict[str, submission.Order]:
 
 def repeat_files(folder: Path, order: submission.Order) -> bytes:
     """Return the first weights of a kept submission; empty without."""
-    name = order.content.weights_name
-    found = files.read_if_there(folder / RUNS / order.content.run / name) if name else b""
-    if found is None:
-        raise ConfigError(
-            str(folder / RUNS / order.content.run / name), "is missing", "restore it from a backup"
-        )
-    return found
+    if not order.content.weights_bytes:
+        return b""
+    path = folder / RUNS / order.content.run / register.WEIGHTS
+    with files.reading(path, "restore it from a backup"):
+        return path.read_bytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, field
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.agents.submission import Submission
 from securefl.scenario import FileTable, Scenario, read_table, write_value
 
 POLICY: Final = "policy.toml"
@@ -34,6 +33,13 @@ class PrivacyRules(FileTable, frozen=True, kw_only=True):
     """Largest epsilon of all runs on the site's data, counted by its account."""
     left: Real = 0.0
     """Least epsilon of ``budget`` that remains after a run."""
+    delta: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    """Largest delta of a run that one of the fields above limits; with more an epsilon means little."""
+
+    @property
+    def limited(self) -> bool:
+        """True if a run needs a guarantee."""
+        return self.unit != "any" or self.run is not None or self.budget is not None
 
 
 class ClusterRules(FileTable, frozen=True, kw_only=True):
@@ -43,8 +49,14 @@ class ClusterRules(FileTable, frozen=True, kw_only=True):
     """Least ``clustering.size``."""
     survivors: Whole = 0
     """Fewest updates in an opened sum, ``secure_sum.min_survivors``."""
+    colluders: Whole = 0
+    """Least ``secure_sum.colluders_per_cluster``: sites of a sum that may collude with the server."""
     server: Literal["curious", "active"] = "curious"
     """``active``: refuse runs that trust the server to follow the protocol."""
+    leakage: Literal["veto", "report"] = "veto"
+    """``report``: allow runs whose sums may together reveal single updates."""
+    repeats: Literal["refuse", "accept"] = "refuse"
+    """``accept``: allow runs whose metrics may reveal counts of this site over rounds."""
 
 
 class DeadlineRules(FileTable, frozen=True, kw_only=True):
@@ -84,7 +96,8 @@ class SitePolicy(FileTable, frozen=True, kw_only=True):
     decision: Literal["accept", "ask"]
     """``accept``: take part in each run that keeps to this file. ``ask``: a person approves each one."""
     code: dict[str, Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]] = field(default_factory=dict)
-    """Digest of the installed code by ``module:name``; other code is refused."""
+    """Digest of the installed code by ``module:name``, of sites and of a scenario's own parts; other code is
+    refused."""
     data: tuple[str, ...] = ()
     """Files of samples that built-in training may use."""
     rules: tuple[str, ...] = ()
@@ -101,11 +114,10 @@ class SitePolicy(FileTable, frozen=True, kw_only=True):
 class RunFacts:
     """Facts about one run at this site, for a check."""
 
-    submission: Submission
+    data: str
+    """File of samples that the run takes at this machine; empty without."""
     scenario: Scenario
     """Resolved for the run's number of parties."""
-    code: str
-    """Digest of the installed code; empty for built-in training."""
     epsilon: float | None
     """Epsilon of all planned releases of the run; None without ``[privacy]``."""
     spent: float
@@ -145,8 +157,23 @@ def read_policy(path: Path) -> SitePolicy:
     return policy
 
 
+def code_violations(policy: SitePolicy | None, code: Mapping[str, str]) -> Iterator[str]:
+    """Yield a reason for each code that the policy does not allow; without a policy none is.
+
+    Args:
+        policy: of the machine.
+        code: digest of the installed code by ``module:name``.
+    """
+    allowed = policy.code if policy is not None else {}
+    for name, digest in code.items():
+        if name not in allowed:
+            yield f"code: {name} is not allowed"
+        elif allowed[name] != digest:
+            yield f"code: {name} has the digest {digest[:16]}, and {allowed[name][:16]} is allowed"
+
+
 def violations(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
-    """Yield a reason for each rule of the policy that a run breaks, naming its field."""
+    """Yield a reason for each other rule of the policy that a run breaks, naming its field."""
     yield from _of_work(policy, facts)
     yield from _of_privacy(policy.privacy, facts)
     scenario, clusters, deadlines = facts.scenario, policy.clusters, policy.deadlines
@@ -157,8 +184,17 @@ def violations(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
             f"clusters.survivors: a sum of {scenario.secure_sum.min_survivors} updates may open, below"
             f" {clusters.survivors}"
         )
+    if scenario.secure_sum.colluders_per_cluster < clusters.colluders:
+        yield (
+            f"clusters.colluders: the run tolerates {scenario.secure_sum.colluders_per_cluster}, below"
+            f" {clusters.colluders}"
+        )
     if clusters.server == "active" and scenario.secure_sum.server != "active":
         yield "clusters.server: the run trusts the server to follow the protocol"
+    if clusters.leakage == "veto" and scenario.leakage.mode != "veto":
+        yield "clusters.leakage: the run only reports what its sums reveal together"
+    if clusters.repeats == "refuse" and scenario.evaluation.repeats != "refuse":
+        yield "clusters.repeats: the run's metrics may reveal counts of this site"
     for name, value, most in (
         ("training", scenario.deadlines.training, deadlines.training),
         ("join", scenario.deadlines.join, deadlines.join),
@@ -169,22 +205,17 @@ def violations(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
 
 
 def _of_work(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
-    asked = facts.submission
-    if asked.site:
-        allowed = policy.code.get(asked.site)
-        if allowed is None:
-            yield f"code: {asked.site} is not allowed"
-        elif allowed != facts.code:
-            yield f"code: {asked.site} has the digest {facts.code[:16]}, and {allowed[:16]} is allowed"
-    elif asked.data not in policy.data:
-        yield f"data: {asked.data} is not allowed"
+    if facts.data and facts.data not in policy.data:
+        yield f"data: {facts.data} is not allowed"
     rule = facts.scenario.aggregation.rule.name
     if policy.rules and rule not in policy.rules:
         yield f"rules: {rule} is not allowed"
 
 
 def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
-    unit = facts.scenario.privacy.unit
+    unit, delta = facts.scenario.privacy.unit, facts.scenario.privacy.delta
+    if limits.limited and unit != "none" and (delta == "auto" or delta > limits.delta):
+        yield f"privacy.delta: {delta} is above {limits.delta:g}"
     if limits.unit != "any" and unit not in {limits.unit, "party"}:
         hides = "nothing" if unit == "none" else f"a {unit}"
         yield f"privacy.unit: the run hides {hides}, not a {limits.unit}"
@@ -221,11 +252,15 @@ unit = "any"                    # or "record" or "party": least unit of differen
 # run = 4.0                     # largest epsilon of one run
 # budget = 10.0                 # largest epsilon of all runs
 # left = 1.0                    # least epsilon of the budget that remains
+# delta = 1e-4                  # largest delta of such runs
 
 [clusters]
 smallest = 3                    # least clustering.size
 survivors = 2                   # fewest updates in a sum
+colluders = 0                   # least number of sites in a sum that may collude with the server
 server = "curious"              # "active": refuse runs that trust the server
+leakage = "veto"                # "report": allow runs whose sums may together reveal single updates
+repeats = "refuse"              # "accept": allow metrics that may reveal counts of this site
 
 [deadlines]
 # training = 600                # largest deadlines.training, s

@@ -29,6 +29,8 @@ _STOP: Final = "stop.json"
 LOG: Final = "log.txt"
 SCENARIO: Final = "scenario.toml"
 ROSTER: Final = "roster.toml"
+WEIGHTS: Final = "first.safetensors"
+"""First weights. The operator does not choose the name: ``agent.RUN.NAME`` can be imported as a module."""
 _LOCK: Final = "process.lock"
 _RESTORE: Final = "restore the folder, or submit the run under another id"
 
@@ -71,8 +73,7 @@ class KnownRun:
     @property
     def weights(self) -> Path | None:
         """Path of the first weights; None without."""
-        name = self.order.content.weights_name
-        return self.folder / name if name else None
+        return self.folder / WEIGHTS if self.order.content.weights_bytes else None
 
     def save(self, record: RunRecord) -> None:
         """Store a new state durably."""

@@ -59,9 +59,8 @@ class Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: str
     """Name of the samples in each site's folder; empty with a site."""
     server_data: str
-    weights_name: str
-    """Name of the first weights; empty without."""
     weights_digest: str
+    """SHA-256 of the first weights; empty without."""
     weights_bytes: Annotated[int, Meta(ge=0, le=WEIGHTS_BYTES)]
     note: Line = ""
     """Purpose, for the person who decides."""
@@ -159,9 +158,8 @@ def read_submission(raw: bytes, history: History, source: str) -> Order:
         ("expires", content.expires, _is_time(content.expires)),
         ("parties", content.parties, _are_parties(content.parties)),
         ("site", content.site, not content.site or _SITE.fullmatch(content.site)),
-        ("data", content.data, not content.data or plain_file(content.data)),
+        ("data", content.data, plain_file(content.data) if not content.site else not content.data),
         ("server_data", content.server_data, not content.server_data or plain_file(content.server_data)),
-        ("weights_name", content.weights_name, not content.weights_name or plain_file(content.weights_name)),
         ("weights_digest", content.weights_digest, _digest_fits(content)),
     ):
         if not fits:
@@ -223,5 +221,6 @@ def _are_parties(names: Iterable[str]) -> bool:
 
 
 def _digest_fits(content: Submission) -> bool:
-    given = content.weights_bytes > 0 and re.fullmatch("[0-9a-f]{64}", content.weights_digest) is not None
-    return given if content.weights_name else (content.weights_digest, content.weights_bytes) == ("", 0)
+    if not content.weights_bytes:
+        return not content.weights_digest
+    return re.fullmatch("[0-9a-f]{64}", content.weights_digest) is not None

@@ -49,7 +49,6 @@ def content(**fields: Any) -> Submission:
         "site": "hospital:Hospital",
         "data": "",
         "server_data": "",
-        "weights_name": "",
         "weights_digest": "",
         "weights_bytes": 0,
     }

@@ -12,9 +12,16 @@ import pytest
 
 from securefl.base.errors import ConfigError
 from securefl.runtime.agents.code_digest import digest_of_code
-from securefl.runtime.agents.policy import Hours, RunFacts, SitePolicy, first_policy, read_policy, violations
+from securefl.runtime.agents.policy import (
+    Hours,
+    RunFacts,
+    SitePolicy,
+    code_violations,
+    first_policy,
+    read_policy,
+    violations,
+)
 from securefl.scenario import Scenario, load_scenario
-from tests.unit.agents.samples import content
 
 CODE = "c" * 64
 SCENARIO = """\
@@ -51,17 +58,16 @@ def policy(tmp_path: Path, text: str) -> SitePolicy:
 
 
 def with_privacy(scenario: Scenario, unit: str) -> Scenario:
-    return msgspec.structs.replace(scenario, privacy=msgspec.structs.replace(scenario.privacy, unit=unit))
+    return with_fields(scenario, "privacy", unit=unit, delta=1e-4)
+
+
+def with_fields(scenario: Scenario, table: str, **fields: Any) -> Scenario:
+    changed = msgspec.structs.replace(getattr(scenario, table), **fields)
+    return msgspec.structs.replace(scenario, **{table: changed})
 
 
 def broken(given: SitePolicy, scenario: Scenario, **fields: Any) -> list[str]:
-    facts: dict[str, Any] = {
-        "submission": content(),
-        "scenario": scenario,
-        "code": CODE,
-        "epsilon": None,
-        "spent": 0.0,
-    }
+    facts: dict[str, Any] = {"data": "", "scenario": scenario, "epsilon": None, "spent": 0.0}
     return [line.split(":")[0] for line in violations(given, RunFacts(**facts | fields))]
 
 
@@ -126,12 +132,40 @@ def test_epsilon_of_a_run_and_of_all(
     assert found == names
 
 
+@pytest.mark.parametrize(
+    ("table", "fields", "text", "names"),
+    [
+        ("leakage", {"mode": "report"}, "", ["clusters.leakage"]),
+        ("leakage", {"mode": "report"}, '[clusters]\nleakage = "report"', []),
+        ("evaluation", {"repeats": "accept"}, "", ["clusters.repeats"]),
+        ("evaluation", {"repeats": "accept"}, '[clusters]\nrepeats = "accept"', []),
+        ("secure_sum", {"colluders_per_cluster": 1}, "[clusters]\ncolluders = 2", ["clusters.colluders"]),
+        ("secure_sum", {"colluders_per_cluster": 2}, "[clusters]\ncolluders = 2", []),
+        ("privacy", {"unit": "party", "delta": 0.3}, "", []),
+        ("privacy", {"unit": "party", "delta": 0.3}, '[privacy]\nunit = "record"', ["privacy.delta"]),
+        ("privacy", {"unit": "party", "delta": 0.3}, "[privacy]\nrun = 4.0", ["privacy.delta"]),
+        ("privacy", {"unit": "party", "delta": 0.3}, "[privacy]\nrun = 4.0\ndelta = 0.3", []),
+        ("privacy", {"unit": "party", "delta": "auto"}, "[privacy]\nrun = 4.0", ["privacy.delta"]),
+    ],
+)
+def test_what_would_weaken_the_limits(
+    table: str, fields: dict[str, Any], text: str, names: list[str], tmp_path: Path, scenario: Scenario
+) -> None:
+    assert broken(policy(tmp_path, text), with_fields(scenario, table, **fields), epsilon=1.0) == names
+
+
 def test_only_allowed_work(tmp_path: Path, scenario: Scenario) -> None:
     given = policy(tmp_path, 'data = ["samples.npz"]')
-    assert broken(given, scenario, code="d" * 64) == ["code"]
-    assert broken(given, scenario, submission=content(site="other:Site")) == ["code"]
-    assert broken(given, scenario, submission=content(site="", data="samples.npz")) == []
-    assert broken(given, scenario, submission=content(site="", data="others.npz")) == ["data"]
+    assert list(code_violations(given, {"hospital:Hospital": CODE})) == []
+    assert list(code_violations(given, {"hospital:Hospital": "d" * 64, "other:Site": ""})) == [
+        f"code: hospital:Hospital has the digest {'d' * 16}, and {CODE[:16]} is allowed",
+        "code: other:Site is not allowed",
+    ]
+    assert list(code_violations(None, {"hospital:Hospital": CODE})) == [
+        "code: hospital:Hospital is not allowed"
+    ]
+    assert broken(given, scenario, data="samples.npz") == []
+    assert broken(given, scenario, data="others.npz") == ["data"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +236,8 @@ def test_the_first_policy_asks_a_person(site: str, data: str, tmp_path: Path, sc
     (tmp_path / "policy.toml").write_text(first_policy(site, data, CODE))
     found = read_policy(tmp_path / "policy.toml")
     assert found.decision == "ask"
-    assert broken(found, scenario, submission=content(site=site, data=data)) == []
+    assert broken(found, scenario, data=data) == []
+    assert list(code_violations(found, {site: CODE} if site else {})) == []
     # All lines that are comments are valid ones, too.
     text = "\n".join(line.removeprefix("# ") if " = " in line or "[h" in line else line
                      for line in first_policy(site, data, CODE).splitlines())  # fmt: skip
