@@ -60,8 +60,6 @@ class Agent:
         """Messages to send by topic."""
         self._wake = asyncio.Event()
         self._stopping = False
-        for known in self._machine.register.runs.values():
-            self._add(known)
 
     def _add(self, known: register.KnownRun) -> LiveRun:
         live = self._live[known.run] = LiveRun(known, self._machine, self._wake.set)
@@ -79,6 +77,8 @@ class Agent:
             loop.add_signal_handler(number, self._stop)
         os.chdir(self._machine.kit.folder)
         with self._machine.register.lock():
+            for known in self._machine.register.runs.values():
+                self._add(known)
             try:
                 while not self._stopping:
                     try:

@@ -22,13 +22,13 @@ Choice = Literal["approve", "refuse", "stop"]
 Action = Literal["start", "pause", "end"]
 ChildState = Literal["none", "busy"] | int
 MAX_RESTARTS: Final = 5
-"""Starts in a row after aborts, before the run counts as failed here."""
+"""Starts after aborts, before the run counts as failed here."""
 _LEAVES: Final = "the run has ended without this machine"
 
 
 @dataclass(frozen=True)
 class PersonDecision:
-    """PersonDecision of a person at the machine."""
+    """Decision of a person at the machine."""
 
     choice: Choice
     reason: str = ""
@@ -117,7 +117,7 @@ def _waiting(view: RunView) -> Change:
     decision = view.decision
     if decision is not None and decision.choice == "refuse":
         return Change("refused", decision.reason or "refused by a person")
-    if view.state in {"received", "asked"} and view.asks and decision is None:
+    if view.asks and decision is None:
         return Change("asked", "waits for a person at this site: securefl runs approve KIT RUN")
     if view.outside:
         # The server does not begin without this machine.

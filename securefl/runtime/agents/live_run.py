@@ -100,7 +100,7 @@ class LiveRun:
         again = code not in {None, 0, 4} and change.state == "running"
         reason = self._progress() if change == engine.Change("running") else change.reason
         reason, record = submission.line_of(reason), known.record
-        if (change.state, reason) == (record.state, record.reason):
+        if not again and (change.state, reason) == (record.state, record.reason):
             return False
         known.save(
             register.RunRecord(
@@ -129,6 +129,12 @@ class LiveRun:
         if process is not None:
             child = "busy" if process.exit_code is None else process.exit_code
         begun = known.record.state in {"running", "paused"}
+        outside, decision, stopped = machine.reason_to_rest(), None, None
+        try:
+            decision, stopped = known.decision(), self._stop_reason()
+        except ConfigError as error:
+            # Rest until the file is mended: it may hold a refusal.
+            outside = str(error)
         return engine.RunView(
             me=machine.name,
             state=known.record.state,
@@ -137,10 +143,10 @@ class LiveRun:
             # A run that has begun has all it needs; its account is in use by itself.
             missing="" if begun else verdict.missing,
             against=verdict.against,
-            outside=machine.reason_to_rest(),
+            outside=outside,
             asks=machine.policy is not None and machine.policy.decision == "ask",
-            decision=known.decision(),
-            stopped=self._stop_reason(),
+            decision=decision,
+            stopped=stopped,
             notices=self.notices,
             needed=verdict.needed if machine.leads else (),
             free=free,

@@ -96,12 +96,17 @@ class KnownRun:
             return None
         try:
             found = msgspec.json.decode(raw, type=_StoredDecision)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(str(self.folder / _DECISION), f"is damaged: {error}", "decide again") from None
         return PersonDecision(found.choice, found.reason) if found.submission == self.order.digest else None
 
     def decide(self, decision: PersonDecision) -> None:
-        """Store a person's decision, which the agent reads within a second."""
+        """Store a person's decision, which the agent reads within a second.
+
+        Raises:
+            ConfigError: the agent could not read it, as it is another user's.
+        """
+        check_owner(self.folder.parents[1])
         stored = _StoredDecision(submission=self.order.digest, choice=decision.choice, reason=decision.reason)
         files.write_whole(self.folder / _DECISION, msgspec.json.encode(stored), durable=True)
 
@@ -129,10 +134,14 @@ class Register:
 
     def __init__(self, kit_folder: Path, history: History) -> None:
         self.folder = kit_folder / AGENT
+        self._history = history
         self.runs: dict[str, KnownRun] = {}
-        for folder in sorted(self.folder.iterdir()) if self.folder.exists() else ():
-            if folder.is_dir() and is_name(folder.name):
-                self.runs[folder.name] = _read_run(folder, history)
+        self._read()
+
+    def _read(self) -> None:
+        folders = sorted(self.folder.iterdir()) if self.folder.exists() else []
+        found = [_read_run(one, self._history) for one in folders if one.is_dir() and is_name(one.name)]
+        self.runs = {known.run: known for known in found if known is not None}
 
     def add(self, order: Order) -> KnownRun:
         """Add a submission whose run is new.
@@ -142,7 +151,7 @@ class Register:
         """
         folder = self.folder / order.content.run
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The order last: a folder without one is ignored.
+        # The order last: a folder without one, and without a later state, is ignored.
         record = RunRecord(submission=order.digest, state="received")
         files.write_whole(folder / _RECORD, msgspec.json.encode(record), durable=True)
         files.write_whole(folder / _SUBMISSION, encode_signed(order.signed), durable=True)
@@ -165,11 +174,12 @@ class Register:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the register: one agent works on it.
+        """Hold the register, and read it again: one agent works on it.
 
         Raises:
-            ConfigError: another agent does.
+            ConfigError: another agent does, or it belongs to another user.
         """
+        check_owner(self.folder.parent)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self.folder, os.O_RDONLY)
         try:
@@ -177,23 +187,44 @@ class Register:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ConfigError(str(self.folder), "is in use by another agent", "stop that one") from None
+            # The former agent may have changed it until now.
+            self._read()
             yield
         finally:
             os.close(handle)
 
 
-def _read_run(folder: Path, history: History) -> KnownRun:
+def check_owner(kit_folder: Path) -> None:
+    """Check that the folder of a kit is this user's: an agent could not read what another user writes there.
+
+    Raises:
+        ConfigError: it is another user's.
+    """
+    with files.reading(kit_folder):
+        owner = kit_folder.stat().st_uid
+    if owner != os.geteuid():
+        raise ConfigError(str(kit_folder), f"belongs to the user {owner}", "run this as that user")
+
+
+def _read_run(folder: Path, history: History) -> KnownRun | None:
+    """Return a run; None if the writing of its folder was interrupted."""
     raw, record = files.read_if_there(folder / _SUBMISSION), files.read_if_there(folder / _RECORD)
-    if raw is None or record is None:
+    found = None if record is None else _read_record(folder / _RECORD, record)
+    if raw is None and (found is None or not found.number):
+        return None
+    if raw is None or found is None:
         raise ConfigError(str(folder), "has no submission or no record", f"{_RESTORE}; move this folder away")
     order = read_submission(raw, history, str(folder / _SUBMISSION))
-    try:
-        found = msgspec.json.decode(record, type=RunRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(str(folder / _RECORD), f"is damaged: {error}", _RESTORE) from None
     if found.submission != order.digest or order.content.run != folder.name:
         raise ConfigError(str(folder), "has the record of another submission", _RESTORE)
     return KnownRun(folder, order, found)
+
+
+def _read_record(path: Path, raw: bytes) -> RunRecord:
+    try:
+        return msgspec.json.decode(raw, type=RunRecord)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"is damaged: {error}", _RESTORE) from None
 
 
 def log_tail(folder: Path, lines: int) -> list[str]:

@@ -38,6 +38,7 @@ def leader(state: Any, reason: str = "") -> dict[PartyId, Any]:
         (view(against="rules: mean", missing="waits"), "received", None, "waits"),
         (view(asks=True), "asked", None, "waits for a person"),
         (view(state="asked", asks=True), "asked", None, "waits for a person"),
+        (view(state="accepted", asks=True, notices=leader("running")), "asked", None, "waits for a person"),
         (view(state="asked", asks=True, decision=PersonDecision("approve")), "accepted", None, "waits"),
         (view(state="asked", asks=True, decision=PersonDecision("refuse", "no")), "refused", None, "no"),
         (
@@ -129,20 +130,18 @@ STATES = ("received", "asked", "accepted", "running", "paused", *sorted(ENDED))
 
 @given(
     me=st.sampled_from((SERVER, P0)),
-    state=st.sampled_from(STATES),
-    missing=st.sampled_from(("", "missing")),
-    against=st.sampled_from(("", "against")),
-    outside=st.sampled_from(("", "outside")),
+    state=st.sampled_from((*("accepted",) * 10, *STATES)),
+    missing=st.sampled_from(("", "", "", "missing")),
+    against=st.sampled_from(("", "", "", "against")),
+    outside=st.sampled_from(("", "", "", "outside")),
     asks=st.booleans(),
-    decision=st.sampled_from(
-        (None, PersonDecision("approve"), PersonDecision("refuse"), PersonDecision("stop"))
-    ),
-    stopped=st.sampled_from((None, "stop")),
-    lead=st.sampled_from((None, *STATES)),
-    other=st.sampled_from((None, *STATES)),
+    decision=st.sampled_from((None, PersonDecision("approve"), PersonDecision("refuse"), PersonDecision("stop"))),
+    stopped=st.sampled_from((None, None, None, "stop")),
+    lead=st.sampled_from((None, *("running",) * 10, *STATES)),
+    other=st.sampled_from((None, *("accepted",) * 10, *STATES)),
     free=st.booleans(),
     child=st.sampled_from(("none", "busy", 0, 1, 2, 3, 4, 5, -9)),
-    late=st.booleans(),
+    late=st.sampled_from((False, False, False, True)),
 )
 def test_no_state_starts_what_may_not_start(
     lead: Any, other: Any, late: bool, child: Any, state: Any, **fields: Any
@@ -162,6 +161,7 @@ def test_no_state_starts_what_may_not_start(
         assert not (asked.decision is not None and asked.decision.choice == "stop")
         assert not asked.against
         assert not asked.outside
+        assert not (asked.asks and asked.decision is None and state in {"received", "asked", "accepted"})
         if state == "accepted" and asked.me != SERVER:
             assert lead == "running"
             assert not late

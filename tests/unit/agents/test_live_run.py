@@ -1,0 +1,130 @@
+"""One run at an agent with a process of the test, and damaged or half-written files of the register."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from securefl.base.errors import ConfigError
+from securefl.base.ids import SERVER, PartyId
+from securefl.runtime import provision
+from securefl.runtime.agents import live_run
+from securefl.runtime.agents.engine import MAX_RESTARTS, PersonDecision
+from securefl.runtime.agents.evaluation import SubmissionVerdict
+from securefl.runtime.agents.live_run import LiveRun
+from securefl.runtime.agents.register import KnownRun, Register
+from tests.unit.agents.samples import NOW, history, notice, order
+
+
+class Process:
+    """Process that has ended with a code as soon as it is started."""
+
+    def __init__(self, exit_code: int | None) -> None:
+        self.exit_code = exit_code
+        self.sent: list[int] = []
+
+    async def wait(self) -> None:
+        return
+
+    def send(self, number: int) -> None:
+        self.sent.append(number)
+
+
+def machine(**fields: Any) -> Any:
+    evaluator = SimpleNamespace(evaluate=lambda known, policy: SubmissionVerdict(), words=lambda *_: [])
+    kit = SimpleNamespace(check=lambda now: None, folder=Path(), role="party")
+    given = {
+        "name": PartyId("p00"), "leads": False, "history": history(), "policy": None, "policy_text": b"",
+        "evaluator": evaluator, "kit": kit, "reason_to_rest": lambda: "",
+    }  # fmt: skip
+    return SimpleNamespace(**given | fields)
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownRun:
+    monkeypatch.setattr(provision, "utc_now", lambda: NOW)
+    return Register(tmp_path, history()).add(order())
+
+
+def begun(known: KnownRun, of: Any) -> LiveRun:
+    live = LiveRun(known, of, lambda: None)
+    live.notices[SERVER] = notice("server", "running")
+    return live
+
+
+def test_a_process_that_always_aborts_at_once_fails(known: KnownRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit counts although it may not be started again at once."""
+    started: list[Process] = []
+
+    async def start(*_: object) -> Process:
+        started.append(Process(3))
+        return started[-1]
+
+    monkeypatch.setattr(live_run.RunProcess, "start", start)
+    monkeypatch.setattr(live_run, "_AGAIN", 0.01)
+
+    async def work() -> None:
+        live = begun(known, machine())
+        while not known.ended and len(started) < 3 * MAX_RESTARTS:
+            await live.advance(free=True)
+            await asyncio.sleep(0)
+
+    asyncio.run(work())
+    assert known.record.state == "failed"
+    assert len(started) == MAX_RESTARTS + 1
+
+
+@pytest.mark.parametrize("name", ["decision.json", "stop.json"])
+def test_a_run_rests_while_a_decision_is_damaged(name: str, known: KnownRun) -> None:
+    (known.folder / name).write_bytes(b"{")
+    asyncio.run(begun(known, machine()).advance(free=True))
+    assert known.record.state == "received"
+    assert name in known.record.reason or "stop order" in known.record.reason
+    (known.folder / name).unlink()
+    asyncio.run(LiveRun(known, machine(), lambda: None).advance(free=True))
+    assert known.record.state == "accepted"
+
+
+def test_a_folder_whose_writing_was_interrupted_is_ignored(known: KnownRun, tmp_path: Path) -> None:
+    (known.folder / "submission.json").unlink()
+    assert Register(tmp_path, history()).runs == {}
+    (known.folder / "record.json").unlink()
+    register = Register(tmp_path, history())
+    assert register.runs == {}
+    assert register.add(order()).record.state == "received"
+    assert list(Register(tmp_path, history()).runs) == ["one"]
+
+
+def test_a_run_without_its_submission_is_no_new_one(known: KnownRun, tmp_path: Path) -> None:
+    """It would be taken a second time."""
+    asyncio.run(LiveRun(known, machine(), lambda: None).advance(free=True))
+    (known.folder / "submission.json").unlink()
+    with pytest.raises(ConfigError, match="has no submission"):
+        Register(tmp_path, history())
+
+
+def test_the_register_is_read_under_its_lock(known: KnownRun, tmp_path: Path) -> None:
+    """Another agent may have written until it left."""
+    late = Register(tmp_path, history())
+    asyncio.run(LiveRun(known, machine(), lambda: None).advance(free=True))
+    with late.lock():
+        assert late.runs["one"].record.state == "accepted"
+        with pytest.raises(ConfigError, match="another agent"), Register(tmp_path, history()).lock():
+            raise AssertionError
+
+
+def test_only_the_owner_of_the_kit_decides(
+    known: KnownRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent could not read the decision of another user, such as root."""
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(ConfigError, match="belongs to the user"):
+        known.decide(PersonDecision("approve"))
+    assert not (known.folder / "decision.json").exists()
+    with pytest.raises(ConfigError, match="belongs to the user"), Register(tmp_path, history()).lock():
+        raise AssertionError
