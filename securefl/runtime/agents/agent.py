@@ -16,7 +16,7 @@ from typing import Final
 
 from securefl.base import sums
 from securefl.base.errors import ConfigError, RunAbortedError
-from securefl.base.ids import SERVER
+from securefl.base.ids import SERVER, PartyId, is_name
 from securefl.runtime import provision, transport
 from securefl.runtime.agents import board, register, submission
 from securefl.runtime.agents.live_run import LiveRun
@@ -28,8 +28,6 @@ _AGAIN: Final = 5.0
 """Seconds before a lost broker is tried again, and for the last notices."""
 _PATIENCE: Final = 1_800.0
 """Seconds without the broker before the agent connects anew."""
-_EARLY_BYTES: Final = 2**26
-"""Bytes of messages that are kept until their submission has arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ class Agent:
         self._parallel = settings.parallel
         self._machine = AgentMachine(settings.kit, settings.policy, tell)
         self._live: dict[str, LiveRun] = {}
-        self._early: dict[str, list[tuple[board.Address, bytes]]] = {}
+        self._early = board.EarlyMessages()
         self._pending: dict[str, bytes] = {}
         """Messages to send by topic."""
         self._wake = asyncio.Event()
@@ -249,10 +247,9 @@ class Agent:
                 self._keep_early(address, payload)
 
     def _keep_early(self, address: board.Address, payload: bytes) -> None:
-        """Keep a message that came before the submission: retained ones come in any order."""
-        kept = sums.exact_sum(len(one) for early in self._early.values() for _, one in early)
-        if address.run not in self._live and kept + len(payload) <= _EARLY_BYTES:
-            self._early.setdefault(address.run, []).append((address, payload))
+        known = not address.name or PartyId(address.name) in self._machine.history.present
+        if known and address.run not in self._live and is_name(address.run):
+            self._early.keep(address, payload)
 
     def _take_submission(self, order: submission.Order, run: str) -> None:
         content, machine = order.content, self._machine
@@ -274,5 +271,5 @@ class Agent:
             return
         live = self._add(machine.register.add(order))
         self._tell(f"{run}: submitted, {order.digest[:16]}" + (f": {content.note}" if content.note else ""))
-        for address, payload in self._early.pop(run, []):
+        for address, payload in self._early.take(run).items():
             self._take(address, payload)

@@ -6,7 +6,8 @@ withhold them, not change them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from securefl.runtime.agents.submission import Submission
@@ -15,6 +16,11 @@ from securefl.runtime.provision import sha256
 ROOT: Final = "sfl-agents/1"
 PART: Final = 12_000
 """Bytes of the first weights in one message, below each broker's limit of 16 KiB."""
+_EARLY_ORDERS: Final = 2**26
+_EARLY_NOTICES: Final = 2**18
+"""Bytes of early messages that are kept, of the operator and of each machine."""
+_OVERHEAD: Final = 512
+"""Bytes of a kept message besides its payload."""
 
 
 class Topics(NamedTuple):
@@ -76,6 +82,37 @@ class Address(NamedTuple):
     run: str
     name: str = ""
     number: int = -1
+
+
+class EarlyMessages:
+    """Messages that came before the submission of their run: retained ones come in any order.
+
+    A machine cannot displace the messages of another one, or of the operator.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[Address, bytes]] = {}
+        self._used: Counter[str] = Counter()
+        """Bytes by sender, which is empty for the operator."""
+
+    def keep(self, address: Address, payload: bytes) -> None:
+        """Keep the latest message of a topic, unless its sender has sent too much."""
+        kept = self._runs.get(address.run, {})
+        more = _size_of(payload) - (_size_of(kept[address]) if address in kept else 0)
+        if self._used[address.name] + more <= (_EARLY_NOTICES if address.name else _EARLY_ORDERS):
+            self._runs.setdefault(address.run, {})[address] = payload
+            self._used[address.name] += more
+
+    def take(self, run: str) -> Mapping[Address, bytes]:
+        """Remove and return the messages of a run."""
+        kept = self._runs.pop(run, {})
+        for address, payload in kept.items():
+            self._used[address.name] -= _size_of(payload)
+        return kept
+
+
+def _size_of(payload: bytes) -> int:
+    return len(payload) + _OVERHEAD
 
 
 def parts_of(content: bytes) -> Iterator[bytes]:

@@ -107,10 +107,13 @@ class LiveRun:
                 submission=record.submission,
                 state=change.state,
                 reason=reason,
-                number=record.number + 1,
+                # Newer than all before, even if the folder was lost or restored.
+                number=max(record.number + 1, int(provision.utc_now().timestamp())),
                 restarts=record.restarts + again,
             )
         )
+        if known.ended:
+            known.remove_weights()
         return True
 
     async def _judge(self) -> None:

@@ -75,6 +75,11 @@ class KnownRun:
         """Path of the first weights; None without."""
         return self.folder / WEIGHTS if self.order.content.weights_bytes else None
 
+    def remove_weights(self) -> None:
+        """Remove the first weights, which an ended run needs no more."""
+        if self.weights is not None:
+            self.weights.unlink(missing_ok=True)
+
     def save(self, record: RunRecord) -> None:
         """Store a new state durably."""
         files.write_whole(self.folder / _RECORD, msgspec.json.encode(record), durable=True)

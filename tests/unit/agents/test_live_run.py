@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,3 +129,31 @@ def test_only_the_owner_of_the_kit_decides(
     assert not (known.folder / "decision.json").exists()
     with pytest.raises(ConfigError, match="belongs to the user"), Register(tmp_path, history()).lock():
         raise AssertionError
+
+
+def test_notices_of_a_restored_folder_are_newer(known: KnownRun, tmp_path: Path) -> None:
+    asyncio.run(LiveRun(known, machine(), lambda: None).advance(free=True))
+    first = known.record.number
+    (known.folder / "record.json").unlink()
+    again = Register(tmp_path / "other", history()).add(order())
+    later = NOW + timedelta(seconds=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provision, "utc_now", lambda: later)
+        asyncio.run(LiveRun(again, machine(), lambda: None).advance(free=True))
+    assert again.record.number > first
+
+
+def test_an_ended_run_frees_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provision, "utc_now", lambda: NOW + timedelta(hours=2))
+    asked = order(weights_digest=provision.sha256(b"weights"), weights_bytes=7)
+    known = Register(tmp_path, history()).add(asked)
+    live = LiveRun(known, machine(), lambda: None)
+    live.take_part(0, b"weights")
+    path = known.weights
+    assert path is not None
+    assert path.read_bytes() == b"weights"
+    asyncio.run(live.advance(free=True))
+    assert known.record.state == "expired"
+    assert not path.exists()
+    live.take_part(0, b"weights")
+    assert not path.exists()

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefl.base.errors import ConfigError
-from securefl.runtime.agents.board import PART, Topics, WeightParts, count_parts, parts_of
+from securefl.runtime.agents.board import (
+    PART,
+    Address,
+    EarlyMessages,
+    Topics,
+    WeightParts,
+    count_parts,
+    parts_of,
+)
 from securefl.runtime.agents.submission import (
     SCENARIO_BYTES,
     StopOrder,
@@ -186,3 +194,20 @@ def test_topics_are_read_as_they_are_made() -> None:
         f"{TOPICS.root}/orders/one/weights/²",
     ):
         assert TOPICS.read(topic) is None
+
+
+def test_early_messages_are_kept_by_topic_and_sender() -> None:
+    early = EarlyMessages()
+    stop, first = Address("stop", "one"), Address("notice", "one", name="p00")
+    early.keep(stop, b"stop")
+    early.keep(first, b"old")
+    early.keep(first, b"new")
+    # A machine that floods with runs of its own displaces nothing, and takes little memory.
+    for number in range(10_000):
+        early.keep(Address("notice", f"run-{number}", name="p01"), b"x")
+    assert sum(len(early.take(f"run-{number}")) for number in range(10_000)) == 2**18 // 513
+    early.keep(Address("notice", "one", name="p01"), b"x" * 1000)
+    assert early.take("one") == {
+        stop: b"stop", first: b"new", Address("notice", "one", name="p01"): b"x" * 1000,
+    }  # fmt: skip
+    assert early.take("one") == {}
