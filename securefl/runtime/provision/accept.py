@@ -30,7 +30,13 @@ from securefl.runtime.provision.kit import (
     read_kit,
     role_of,
 )
-from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY, broker_url, plain_file
+from securefl.runtime.provision.project import (
+    BROKER,
+    SCENARIO_NAME,
+    WEIGHTS_NAME,
+    WITHOUT_IDENTITY,
+    broker_url,
+)
 from securefl.runtime.provision.request import key_folders
 
 _HISTORY: Final = "history.jsonl"
@@ -97,8 +103,9 @@ def check_answer(
     _check_operator(answer, source, former, fingerprint)
     member, keys = _own_keys(answer, source, folder)
     settings = answer.body.settings
-    for text in (settings.scenario_name, settings.weights_name):
-        if text and (not plain_file(text) or text in {KIT, _HISTORY, _ROSTER}):
+    named = (settings.scenario_name, SCENARIO_NAME), (settings.weights_name, WEIGHTS_NAME)
+    for text, pattern in named:
+        if text and not pattern.fullmatch(text):
             raise ConfigError(
                 source, f"{text[:60]!r} is not the name of a file for a kit", "ask the operator"
             )

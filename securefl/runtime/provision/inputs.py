@@ -8,7 +8,7 @@ from typing import Final
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
-from securefl.runtime.provision.project import ProjectFile, plain_file
+from securefl.runtime.provision.project import WEIGHTS_NAME, ProjectFile
 from securefl.scenario import Scenario, load_scenario
 
 PROJECT: Final = "project.toml"
@@ -58,10 +58,10 @@ def weights_file(folder: Path, name: str) -> Path:
     Raises:
         ConfigError: the scenario names a file outside of the folder.
     """
-    if not plain_file(name):
+    if not WEIGHTS_NAME.fullmatch(name):
         raise ConfigError(
             "model.file",
-            f"{name!r} is not in the folder of the project file",
+            f"{name!r} is not the name of a .safetensors file beside the project file",
             "put it there, without folders",
         )
     return folder / name

@@ -22,6 +22,9 @@ Days = Annotated[int, Meta(ge=1, le=3_650)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 _HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?")
 _FILE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*")
+SCENARIO_NAME: Final = re.compile(r"(?!(kit|roster|policy)\.toml$)[A-Za-z0-9_][\w.-]*\.toml")
+WEIGHTS_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*\.safetensors")
+"""Names of files that an operator writes into kits, from which Python imports and systemd takes units."""
 _OWN: Final = re.compile(r"[\w.]+:\w+")
 _PREFIX: Final = re.compile(r"/[\w./-]+")
 
@@ -143,7 +146,7 @@ def _texts(project: ProjectFile) -> list[tuple[str, str, re.Pattern[str], str]]:
     """Return field, text, pattern and form of the texts of a project, without empty optional ones."""
     host, file = "a host name or an IP address", "the name of a file beside this one, without folders"
     required = [
-        ("scenario", project.scenario, _FILE, file),
+        ("scenario", project.scenario, SCENARIO_NAME, f"{file}, and with the ending .toml"),
         ("prefix", project.prefix, _PREFIX, "an absolute folder of A-Z a-z 0-9 . _ / -"),
         ("broker.host", project.broker.host, _HOST, host),
     ]

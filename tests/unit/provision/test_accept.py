@@ -15,6 +15,7 @@ from securefl.base import files
 from securefl.base.crypto.keyfiles import read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.cli.app import app
+from securefl.runtime.provision import inputs
 from securefl.runtime.provision.accept import check_answer
 from securefl.runtime.provision.answer import SMALL, read_answer
 from securefl.runtime.provision.certificates import utc_now
@@ -269,3 +270,24 @@ def test_a_disk_that_is_full_leaves_the_former_kit(kits: Machines, monkeypatch: 
         read_kit(kits.at("p00") / "kit.toml").check(utc_now())
     kits.accept("p00")
     read_kit(kits.at("p00") / "kit.toml").check(utc_now())
+
+
+@pytest.mark.parametrize(
+    "name", ["numpy.py", "policy.toml", "securefl-trial-p00.service", "w.so", "sub/w.safetensors"]
+)
+def test_an_operator_names_no_code_and_no_file_of_the_site(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python imports from the folder of a kit, systemd links its units, and the policy is the site's."""
+    with monkeypatch.context() as patch:
+        patch.setattr(inputs, "WEIGHTS_NAME", re.compile(".*"))
+        scenario = WEIGHTS.replace('type = "weights"\n', f'type = "weights"\nfile = "{name}"\n')
+        made = begun(tmp_path, project=BY_SITES, scenario=WEIGHTS, initial_safetensors=b"weights")
+        (made.operator / name).parent.mkdir(exist_ok=True)
+        (made.operator / name).write_bytes(b"raise SystemExit")
+        (made.operator / "federation.toml").write_text(scenario)
+        for one in MACHINES:
+            made.request(one)
+        made.sign(*MACHINES)
+    assert f"'{name}' is not the name of a file for a kit" in made.refused("p00")
+    assert not (made.at("p00") / name).exists()

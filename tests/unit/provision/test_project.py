@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_nothing_of_a_project(
         (
             SCENARIO.partition("[data]")[0] + '[model]\ntype = "weights"\nfile = "a/b.safetensors"\n',
             PROJECT.replace('data = "samples.npz"', 'site = "a:B"').replace('data = "test.npz"', ""),
-            "model.file: 'a/b.safetensors' is not in the folder",
+            "model.file: 'a/b.safetensors' is not the name of a .safetensors file",
         ),
     ],
 )
