@@ -79,7 +79,7 @@ def place() -> Iterator[Place]:
             (made.folder / name / "hospital.py").write_text(GATED)
             made.securefl(name, "agent", "kit.toml", "--write-policy")
             change_policy(made, name, 'decision = "ask"', 'decision = "accept"')
-            change_policy(made, name, "smallest = 3", "smallest = 2")
+            change_policy(made, name, "smallest = 3 ", "smallest = 2 ")
         yield made
 
 

@@ -92,7 +92,8 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             "--hours", f"{wish.hours:g} is not between 0 and 8760", "give hours, such as 24 for a day"
         )
     own = folder / RUNS / wish.run
-    if own.exists():
+    # Without a submission, an earlier command was interrupted before it sent one.
+    if (own / _SUBMISSION).exists():
         raise ConfigError(
             "RUN", f"{wish.run!r} was submitted before", "choose a new id: each agent takes an id once"
         )
@@ -134,7 +135,7 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
         content = submission.with_digest(content, scenario_digest(resolved).hex())
         signed = submission.sign_body("securefl submission", content, authority.operator)
         order = submission.read_submission(submission.encode_signed(signed), history, "submission")
-    own.mkdir(parents=True)
+    own.mkdir(parents=True, exist_ok=True)
     if weights:
         provision.write_file(own / register.WEIGHTS, weights)
     provision.write_file(own / _SUBMISSION, submission.encode_signed(signed))
