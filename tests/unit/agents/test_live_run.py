@@ -15,6 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.runtime import provision
 from securefl.runtime.agents import live_run
+from securefl.runtime.agents.child_process import RunProcess
 from securefl.runtime.agents.engine import MAX_RESTARTS, PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionVerdict
 from securefl.runtime.agents.live_run import LiveRun
@@ -66,7 +67,7 @@ def test_a_process_that_always_aborts_at_once_fails(known: KnownRun, monkeypatch
         started.append(Process(3))
         return started[-1]
 
-    monkeypatch.setattr(live_run.RunProcess, "start", start)
+    monkeypatch.setattr(RunProcess, "start", start)
     monkeypatch.setattr(live_run, "_AGAIN", 0.01)
 
     async def work() -> None:
@@ -88,7 +89,7 @@ def test_a_run_rests_while_a_decision_is_damaged(name: str, known: KnownRun) -> 
     assert name in known.record.reason or "stop order" in known.record.reason
     (known.folder / name).unlink()
     asyncio.run(LiveRun(known, machine(), lambda: None).advance(free=True))
-    assert known.record.state == "accepted"
+    assert Register(known.folder.parents[1], history()).runs["one"].record.state == "accepted"
 
 
 def test_a_folder_whose_writing_was_interrupted_is_ignored(known: KnownRun, tmp_path: Path) -> None:
