@@ -106,6 +106,13 @@ def wait_for(place: Place, name: str, pattern: str) -> str:
     raise AssertionError(f"{name}: no {pattern!r} in {told}")
 
 
+def wait_for_file(path: Path) -> None:
+    end = time.monotonic() + LIMIT
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} is missing"
+        os.sched_yield()
+
+
 def wait_for_line(path: Path, text: str) -> None:
     end = time.monotonic() + LIMIT
     while not (path.exists() and text in path.read_text()):
@@ -159,6 +166,7 @@ def test_a_run_outlives_its_agents_and_obeys_its_policies(place: Place) -> None:
         wait_for_line(log["server"], "round 0: not tested, 3 of 3 counted")
 
         # A policy that the run breaks holds from the next round: the party finishes this one.
+        wait_for_file(place.folder / "p01" / "begun-1")
         change_policy(place, "p01", "# rounds = 100 ", "rounds = 3 ")
         wait_for(place, "p01", "long +running +deadlines.rounds: 4 is above 3")
         open_gate(place, 1)
