@@ -55,6 +55,7 @@ class Hospital:
         return {"weight": np.zeros((1, 4), np.float32), "bias": np.zeros(1, np.float32)}
 
     def fit(self, parameters, context):
+        Path(f"begun-{context.number}").touch()
         while not Path(f"gate-{context.number}").exists():
             time.sleep(0.05)
         return {name: value + 1 for name, value in parameters.items()}, 60, {}

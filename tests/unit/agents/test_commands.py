@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from securefl.base.errors import ConfigError
 from securefl.runtime.agents.engine import PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionEvaluator, epsilon_of_run
 from securefl.runtime.agents.operator_side import Wish, prepare, submitted_before
@@ -144,7 +145,8 @@ def test_a_decision_about_another_submission_does_not_count(kits: Machines) -> N
     path.write_text(json.dumps(json.loads(path.read_text()) | {"submission": "0" * 64}))
     assert known.decision() is None
     path.write_text("{}")
-    assert known.decision() is None
+    with pytest.raises(ConfigError, match=r"decision.json: is damaged"):
+        known.decision()
 
 
 def test_a_register_is_read_back(kits: Machines) -> None:
@@ -164,6 +166,7 @@ def test_a_register_is_read_back(kits: Machines) -> None:
 @pytest.mark.parametrize("name", ["submission.json", "record.json"])
 def test_a_damaged_register_is_named(name: str, kits: Machines) -> None:
     known = known_run(kits)
+    known.save(RunRecord(submission=known.order.digest, state="accepted", number=1))
     path = known.folder / name
     path.write_text(path.read_text()[:-20])
     assert str(path) in refusal(call("runs", "list", kit_of(kits)))

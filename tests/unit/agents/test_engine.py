@@ -135,7 +135,9 @@ STATES = ("received", "asked", "accepted", "running", "paused", *sorted(ENDED))
     against=st.sampled_from(("", "", "", "against")),
     outside=st.sampled_from(("", "", "", "outside")),
     asks=st.booleans(),
-    decision=st.sampled_from((None, PersonDecision("approve"), PersonDecision("refuse"), PersonDecision("stop"))),
+    decision=st.sampled_from(
+        (None, PersonDecision("approve"), PersonDecision("refuse"), PersonDecision("stop"))
+    ),
     stopped=st.sampled_from((None, None, None, "stop")),
     lead=st.sampled_from((None, *("running",) * 10, *STATES)),
     other=st.sampled_from((None, *("accepted",) * 10, *STATES)),
