@@ -174,6 +174,9 @@ def test_the_page_as_written(place: Place) -> None:
     assert not (place.folder / "p04" / "runs" / "trial-4").exists()
     assert leaks(place.folder) == []
     # One agent at a time works in a folder.
-    with broker(place), agents(place, "p01"):
+    with broker(place), agents(place, "p01") as running:
+        first = running["p01"].stdout
+        assert first is not None
+        assert "connected" in first.readline()
         told = place.securefl("p01", "agent", "kit.toml", code=2)
         assert "is in use by another agent" in told

@@ -36,7 +36,7 @@ min_survivors = 2
 [deadlines]
 join = 120
 [stop]
-rounds = 4
+rounds = 5
 """
 GATED = """\
 import time
@@ -169,20 +169,23 @@ def test_a_run_outlives_its_agents_and_obeys_its_policies(place: Place) -> None:
         # A policy that the run breaks holds from the next round: the party finishes this one.
         wait_for_file(place.folder / "p01" / "begun-1")
         change_policy(place, "p01", "# rounds = 100 ", "rounds = 3 ")
-        wait_for(place, "p01", "long +running +deadlines.rounds: 4 is above 3")
+        wait_for(place, "p01", "long +running +deadlines.rounds: 5 is above 3")
         open_gate(place, 1)
         wait_for_line(log["server"], "round 1: not tested, 3 of 3 counted")
-        wait_for(place, "p01", "long +paused +deadlines.rounds: 4 is above 3")
+        wait_for(place, "p01", "long +paused +deadlines.rounds: 5 is above 3")
         assert "asked to leave before the next round" in log["p01"].read_text()
+        # The register keeps the state of a run while no agent is there.
+        agents.kill("p01")
+        agents.start("p01")
         # Back again: the same process's journal and account continue.
-        change_policy(place, "p01", "rounds = 3 ", "rounds = 4 ")
+        change_policy(place, "p01", "rounds = 3 ", "rounds = 5 ")
         wait_for(place, "p01", "long +running")
 
-        # Killed agents take their processes along; the next ones continue.
-        agents.kill("p00")
-        agents.start("p00")
+        # A killed agent takes its process along; the next one continues.
+        open_gate(place, 2)
+        wait_for_line(log["server"], "round 2:")
         agents.kill("server")
-        open_gate(place, 2, 3)
+        open_gate(place, 3, 4)
         agents.start("server")
         wait_for(place, "server", "long +done")
         wait_for(place, "p00", "long +(done|stopped)")
@@ -207,7 +210,7 @@ def test_a_run_outlives_its_agents_and_obeys_its_policies(place: Place) -> None:
         assert "'unwanted' is refused here" in told
         told = place.securefl("op", "runs", "submit", ".", "unwanted", "--note", "again", code=2)
         assert "was submitted before" in told
-        open_gate(place, 0, 1, 2, 3)
+        open_gate(place, 0, 1, 2, 3, 4)
         agents.stop()
     assert UIDS["p00"] != UIDS["p01"]
 
@@ -215,7 +218,7 @@ def test_a_run_outlives_its_agents_and_obeys_its_policies(place: Place) -> None:
 def test_agents_wait_for_the_broker_and_tell_it_all_again(place: Place) -> None:
     """A broker that starts anew has none of the retained messages."""
     agents = Agents(place)
-    open_gate(place, 0, 1, 2, 3)
+    open_gate(place, 0, 1, 2, 3, 4)
     with ExitStack() as stack:
         stack.callback(agents.end)
         with broker(place):

@@ -10,7 +10,7 @@ from typing import Final
 from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.base.ids import PartyId
-from securefl.runtime import provision
+from securefl.runtime import process, provision, report
 from securefl.runtime.agents import board, engine, evaluation, register, submission
 from securefl.runtime.agents.child_process import RunProcess
 from securefl.runtime.agents.machine import AgentMachine
@@ -126,11 +126,13 @@ class LiveRun:
         self._verdict = await asyncio.to_thread(machine.evaluator.evaluate, self.known, machine.policy)
 
     def _view(self, *, free: bool) -> engine.RunView:
-        known, machine, process = self.known, self._machine, self.process
+        known, machine, started = self.known, self._machine, self.process
         verdict = self._verdict or evaluation.SubmissionVerdict()
         child: engine.ChildState = "none"
-        if process is not None:
-            child = "busy" if process.exit_code is None else process.exit_code
+        if started is not None:
+            child = "busy" if started.exit_code is None else started.exit_code
+        elif known.record.state == "running" and (code := self._recorded_end()) is not None:
+            child = code
         begun = known.record.state in {"running", "paused"}
         outside, decision, stopped = machine.reason_to_rest(), None, None
         try:
@@ -156,6 +158,13 @@ class LiveRun:
             child=child,
             restarts=known.record.restarts,
         )
+
+    def _recorded_end(self) -> int | None:
+        """Return the exit code of a server's run that ended while no agent watched it; None without one."""
+        out = report.RunDirectory(self._machine.kit.folder / provision.RUNS / self.known.run)
+        unfinished = not out.summary_file.exists() or (out.path / process.CHECKPOINT).exists()
+        code = None if unfinished or not self._machine.leads else out.read_summary().get("exit_code")
+        return code if isinstance(code, int) else None
 
     def _stop_reason(self) -> str | None:
         raw, run = self.known.stop, self.known.run
@@ -187,18 +196,18 @@ class LiveRun:
         return change
 
     def _signal(self, action: engine.Action) -> None:
-        process, now, machine = self.process, asyncio.get_running_loop().time(), self._machine
-        if process is None:
+        started, now, machine = self.process, asyncio.get_running_loop().time(), self._machine
+        if started is None:
             return
         if action == "pause":
-            process.send(signal.SIGUSR1 if machine.kit.role == "party" else signal.SIGTERM)
+            started.send(signal.SIGUSR1 if machine.kit.role == "party" else signal.SIGTERM)
             return
         # The server's goodbye ends the parties' processes.
         decision = self.known.decision()
         at_once = machine.leads or (decision is not None and decision.choice == "stop")
         self._end_at = self._end_at or now + (0 if at_once else _GRACE)
         if now >= self._end_at:
-            process.send(signal.SIGINT)
+            started.send(signal.SIGINT)
 
     def _progress(self) -> str:
         """Return the server's last line, at most every few seconds; other output stays at its machine."""

@@ -8,6 +8,7 @@ from .certificates import utc_now as utc_now
 from .history import History as History
 from .history import history_lines as history_lines
 from .kit import KIT as KIT
+from .kit import RUNS as RUNS
 from .kit import KitRun as KitRun
 from .kit import MachineKit as MachineKit
 from .kit import read_kit as read_kit

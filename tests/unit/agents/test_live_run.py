@@ -19,7 +19,7 @@ from securefl.runtime.agents.child_process import RunProcess
 from securefl.runtime.agents.engine import MAX_RESTARTS, PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionVerdict
 from securefl.runtime.agents.live_run import LiveRun
-from securefl.runtime.agents.register import KnownRun, Register
+from securefl.runtime.agents.register import KnownRun, Register, RunRecord
 from tests.unit.agents.samples import NOW, history, notice, order
 
 
@@ -158,3 +158,22 @@ def test_an_ended_run_frees_its_weights(tmp_path: Path, monkeypatch: pytest.Monk
     assert not path.exists()
     live.take_part(0, b"weights")
     assert not path.exists()
+
+
+def test_a_servers_run_that_ended_unwatched_is_not_started_again(known: KnownRun, tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "one"
+    out.mkdir(parents=True)
+    kit = SimpleNamespace(check=lambda now: None, folder=tmp_path, role="server")
+    of = machine(name=SERVER, leads=True, kit=kit)
+    known.save(RunRecord(submission=known.order.digest, state="running", number=1))
+    (out / "summary.json").write_text('{"exit_code": 1}')
+    checkpoint = out / "server.checkpoint"
+    checkpoint.touch()
+    live = LiveRun(known, of, lambda: None)
+    assert live._view(free=True).child == "none"
+    checkpoint.unlink()
+    assert live._view(free=True).child == 1
+    assert asyncio.run(live.advance(free=True))
+    assert known.record.state == "done"
+    # A party's process asks the broker itself.
+    assert LiveRun(known, machine(kit=kit), lambda: None)._view(free=True).child == "none"
