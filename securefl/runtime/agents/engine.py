@@ -157,12 +157,10 @@ def _under_way(view: RunView) -> Change:
     over = view.me != SERVER and leader is not None and leader.state in ENDED
     if view.child == "busy":
         return Change(view.state, why, "pause") if why else Change("running")
-    if view.child == "none" and view.state == "paused":
-        if over:
-            return Change("stopped", _LEAVES)
-        return Change("paused", why) if why else Change("running", action="start")
     if view.child == "none":
-        # The agent was started again.
+        if over and view.state == "paused":
+            return Change("stopped", _LEAVES)
+        # Also after a new start of the agent, which then hears the server's goodbye.
         return Change("paused", why) if why else Change("running", action="start")
     return _ended_child(view, view.child, why, over=over)
 

@@ -14,6 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from securefl.base import files
 from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.base.ids import DEALER, SERVER, PartyId, is_name
@@ -132,7 +134,7 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             note=submission.line_of(wish.note),
         )
         resolved = evaluation.load_run_scenario(file, content)
-        content = submission.with_digest(content, scenario_digest(resolved).hex())
+        content = msgspec.structs.replace(content, scenario_digest=scenario_digest(resolved).hex())
         signed = submission.sign_body("securefl submission", content, authority.operator)
         order = submission.read_submission(submission.encode_signed(signed), history, "submission")
     own.mkdir(parents=True, exist_ok=True)

@@ -130,11 +130,6 @@ def sign_body(kind: Kind, body: Struct, identity: crypto.Identity) -> SignedFile
     return SignedFile.sign(kind, msgspec.json.encode(body).decode(), identity)
 
 
-def with_digest(content: Submission, digest: str) -> Submission:
-    """Return a submission with the digest of its resolved scenario."""
-    return msgspec.structs.replace(content, scenario_digest=digest)
-
-
 def encode_signed(file: SignedFile) -> bytes:
     """Return a signed message as it is sent and stored."""
     return msgspec.json.encode(file)
