@@ -229,3 +229,26 @@ def broker(place: Place) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.terminate()
         process.communicate(timeout=LIMIT)
+
+
+def change_policy(place: Place, name: str, old: str, new: str) -> None:
+    """Edit a site's policy, as a person would."""
+    file = place.folder / name / "policy.toml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@contextmanager
+def sites_with_policies(scenario: str, code: str, *sites: str) -> Iterator[Place]:
+    """Machines with kits, whose sites have this code and accept all runs with it."""
+    with machines(*sites) as place:
+        operator = begin(place, scenario)
+        requests = [word for name in place.machines for word in place.request(name)]
+        place.securefl("op", "provision", "sign", ".", *requests)
+        place.accept(*place.machines, operator=operator)
+        for name in sites:
+            (place.folder / name / "hospital.py").write_text(code)
+            place.securefl(name, "agent", "kit.toml", "--write-policy")
+            change_policy(place, name, 'decision = "ask"', 'decision = "accept"')
+        yield place

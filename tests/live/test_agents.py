@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from securefl.runtime.transport.broker import find_mosquitto
 from tests.live.federated import LIMIT
-from tests.live.provisioned import Place, begin, broker, machines, write_weights
+from tests.live.provisioned import Place, broker, change_policy, sites_with_policies, write_weights
 from tests.live.test_deployment_guide import HOSPITAL
 from tests.live.test_service_accounts import others_can_start_it
 from tests.unit.provision.test_no_key_leaves import leaks
@@ -62,23 +62,8 @@ def spelled(start: str, **other: str) -> list[str]:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    with machines(*SITES) as made:
-        operator = begin(made, SCENARIO)
-        requests = [word for name in made.machines for word in made.request(name)]
-        made.securefl("op", "provision", "sign", ".", *requests)
-        made.accept(*made.machines, operator=operator)
-        for name in SITES:
-            (made.folder / name / "hospital.py").write_text(HOSPITAL)
-            made.securefl(name, *spelled("agent kit.toml --write-policy"))
-            change_policy(made, name, 'decision = "ask"', 'decision = "accept"')
+    with sites_with_policies(SCENARIO, HOSPITAL, *SITES) as made:
         yield made
-
-
-def change_policy(place: Place, name: str, old: str, new: str) -> None:
-    file = place.folder / name / "policy.toml"
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
 
 
 @contextmanager
