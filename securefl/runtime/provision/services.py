@@ -95,7 +95,7 @@ USER 10001:10001
 ENTRYPOINT ["securefl"]
 """
 _COMPOSE: Final = """\
-# docker compose run with RUN=id of the run. The folder belongs to user 10001 then.
+# {use} The folder belongs to user 10001 then.
 services:
   {name}:
     image: securefl
@@ -120,12 +120,12 @@ services:
     command:
       - |
         trap 'if [ "$$pid" ]; then kill -TERM $$pid; else stop=1; fi' TERM
-        securefl {role} /kit/{kit} --run ${{RUN:?set RUN to the id of the run}} &
+        securefl {words} &
         pid=$$!
         [ -z "$$stop" ] || kill -TERM $$pid
         wait $$pid; code=$$?
         while kill -0 $$pid 2>/dev/null; do wait $$pid; code=$$?; done
-        case $$code in 1|2|4|5) echo "exit code $$code: no restart" >&2; exit 0;; esac
+        case $$code in {final}) echo "exit code $$code: no restart" >&2; exit 0;; esac
         exit $$code
 volumes:
   state:
@@ -158,9 +158,15 @@ def member_services(
     agent = _AGENT.format(
         common=common, folder=folder, project=project, name=name, prefix=prefix, stem=stem, kit=KIT
     )
+    if role == "observer":
+        use = "RUN=ID docker compose up records the run ID."
+        words, final = f"observer /kit/{KIT} --run ${{RUN:?set RUN to the id of the run}}", "1|2|4|5"
+    else:
+        use, words, final = "docker compose up -d starts the agent.", f"agent /kit/{KIT}", "2"
     compose = _COMPOSE.format(
-        folder=folder, project=project, name=name, role=role, hostname=host or f"{project}-{name}", kit=KIT
-    )
+        folder=folder, project=project, name=name, hostname=host or f"{project}-{name}", use=use, words=words,
+        final=final,
+    )  # fmt: skip
     return {
         f"{stem}@.service": unit,
         **({} if role == "observer" else {f"{stem}.service": agent}),
