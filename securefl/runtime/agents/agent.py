@@ -266,8 +266,10 @@ class Agent:
                     "submit it under a new id",
                 )
             return
-        asked = machine.kit.role != "party" or machine.name in content.parties
-        if not asked or provision.utc_now() > order.expires:
+        if machine.kit.role == "party" and machine.name not in content.parties:
+            return
+        if provision.utc_now() > order.expires:
+            self._tell(f"{run}: ignored, as its submission expired at {content.expires} by this clock")
             return
         live = self._add(machine.register.add(order))
         self._tell(f"{run}: submitted, {order.digest[:16]}" + (f": {content.note}" if content.note else ""))
