@@ -5,6 +5,7 @@ The data are scikit-learn's digits. Each clinic has its own code list, so that i
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +38,8 @@ class Net(torch.nn.Module):
         self.head = torch.nn.Linear(32, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(x))
+        scores: torch.Tensor = self.head(self.body(x))
+        return scores
 
 
 class Clinic(securefl.TorchSite):
@@ -74,7 +76,7 @@ class Clinic(securefl.TorchSite):
         x, y = self.kept
         return len(y), {"kept": securefl.confusion(y, model(x).argmax(1), 10)}
 
-    def fit(self, parameters, context):
+    def fit(self, parameters: Any, context: Any) -> Any:
         """Train body and head, and write the head in one step: a crash leaves the former file."""
         result = super().fit(parameters, context)
         if not self.shared:
