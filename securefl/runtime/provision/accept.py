@@ -26,6 +26,7 @@ from securefl.runtime.provision.kit import (
     KitRun,
     KitTable,
     MachineKit,
+    check_no_behaviours,
     kit_text,
     read_kit,
     role_of,
@@ -109,6 +110,7 @@ def check_answer(
             raise ConfigError(
                 source, f"{text[:60]!r} is not the name of a file for a kit", "ask the operator"
             )
+    check_no_behaviours(settings.scenario, f"{source}: {settings.scenario_name}")
     member.certificate.check_dates(now)
     authority = answer.history.authority
     assert authority is not None  # noqa: S101 - of a verified history

@@ -30,6 +30,12 @@ def project_scenario(
     """
     overrides = () if parties is None else (f"parties={parties}",)
     scenario = load_scenario(folder / project.scenario, overrides)
+    if scenario.behaviours:
+        raise ConfigError(
+            f"{folder / project.scenario}: behaviours",
+            "are attacks and faults for simulations",
+            "remove them",
+        )
     by_sites = scenario.model.by_sites
     if by_sites and not project.site:
         raise ConfigError(

@@ -23,7 +23,7 @@ from securefl.runtime.provision.history import History, read_history
 from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY
 from securefl.runtime.provision.request import key_folders
 from securefl.runtime.transport import OBSERVER
-from securefl.scenario import FileTable, NonNegative, load_scenario, read_table, write_value
+from securefl.scenario import FileTable, NonNegative, load_scenario, parse_table, read_table, write_value
 
 KIT: Final = "kit.toml"
 RUNS: Final = "runs"
@@ -217,7 +217,11 @@ class MachineKit:
             ("membership", self._check_membership),
             ("certificate", lambda: self._check_certificates(now)),
         ]
-        return [*checks, ("roster", self._check_roster)] if self.role != "broker" else checks
+        if self.role != "broker":
+            checks.append(("roster", self._check_roster))
+        if self.content.files.scenario:
+            checks.append(("scenario", self._check_scenario))
+        return checks
 
     def _check_files(self) -> str:
         for name, digest in self.content.digests.items():
@@ -240,6 +244,12 @@ class MachineKit:
     def _check_history(self) -> str:
         found = self.history()
         return f"{len(found.lines)} entries, head {found.head[:16]}, operator {self.content.kit.operator}"
+
+    def _check_scenario(self) -> str:
+        path = self.file("scenario")
+        with files.reading(path, _AGAIN):
+            check_no_behaviours(path.read_text(encoding="utf-8"), str(path))
+        return "no attacks and faults"
 
     def _check_membership(self) -> str:
         member = self.history().members.get(self.name)
@@ -271,6 +281,20 @@ class MachineKit:
         authority.check_dates(now)
         own.check_dates(now)
         return f"valid until {own.ends:%Y-%m-%d}"
+
+
+def check_no_behaviours(scenario: str, source: str) -> None:
+    """Refuse a scenario by which the operator would let a real machine attack or fail.
+
+    Raises:
+        ConfigError: the text has behaviours, or is not TOML.
+    """
+    if parse_table(scenario, source).get("behaviours"):
+        raise ConfigError(
+            f"{source}: behaviours",
+            "are attacks and faults for simulations",
+            "ask the operator to remove them",
+        )
 
 
 def role_of(name: str) -> Role:

@@ -14,6 +14,7 @@ from securefl.cli import kit_options
 from securefl.runtime import account
 from securefl.runtime.provision.certificates import utc_now
 from securefl.runtime.provision.kit import read_kit
+from securefl.runtime.provision.signed import sha256
 from tests.looped import looped
 from tests.unit.cli.programs import call, refusal
 from tests.unit.provision.machines import MACHINES, PROJECT, Machines, begun, changed_line, done
@@ -48,6 +49,26 @@ def test_a_kit_stands_for_all_options(kits: Machines) -> None:
         "--lab",
     ]
     assert Path.cwd() == folder
+
+
+FAULT = '[[behaviours]]\nkind = "scale"\nparties = ["p00"]\n'
+
+
+def test_a_kit_with_attacks_and_faults_does_not_start(kits: Machines) -> None:
+    """The digests of a kit are its owner's: the operator's answer is refused before, by the next test."""
+    folder = kits.at("p00")
+    scenario, kit = folder / "federation.toml", folder / "kit.toml"
+    before = sha256(scenario.read_bytes())
+    scenario.write_text(scenario.read_text() + FAULT)
+    kit.write_text(kit.read_text().replace(before, sha256(scenario.read_bytes())))
+    with pytest.raises(ConfigError, match=r"federation.toml: behaviours: are attacks and faults"):
+        read_kit(kit).check(utc_now())
+
+
+def test_the_operator_cannot_provision_attacks_and_faults(machines: Machines) -> None:
+    scenario = machines.operator / "federation.toml"
+    scenario.write_text(scenario.read_text() + FAULT)
+    assert "behaviours: are attacks and faults" in refusal(call("provision", "sign", machines.operator))
 
 
 def test_a_kit_is_known_by_its_name_or_its_table(kits: Machines, tmp_path: Path) -> None:
@@ -204,7 +225,7 @@ def test_doctor_checks_a_kit(kits: Machines, tmp_path: Path, monkeypatch: pytest
 
 def test_doctor_warns_of_the_end_of_a_certificate(kits: Machines) -> None:
     kit = read_kit(kits.at("p00") / "kit.toml")
-    assert [state for _, _, state in kit.findings(utc_now())] == ["ok"] * 6
+    assert [state for _, _, state in kit.findings(utc_now())] == ["ok"] * 7
     soon = list(kit.findings(utc_now() + timedelta(days=350)))
     assert soon[-1][0] == "renewal"
     late = {subject: state for subject, _, state in kit.findings(utc_now() + timedelta(days=400))}
