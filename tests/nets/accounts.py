@@ -116,7 +116,7 @@ def _in_use(path: Path, tip: AccountHead) -> None:
 
 
 def _empty(path: Path, tip: AccountHead) -> None:
-    path.write_bytes(b"")
+    path.touch(mode=0o600)
     _open(path, tip)
 
 
