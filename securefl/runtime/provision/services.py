@@ -125,6 +125,8 @@ services:
         [ -z "$$stop" ] || kill -TERM $$pid
         wait $$pid; code=$$?
         while kill -0 $$pid 2>/dev/null; do wait $$pid; code=$$?; done
+        # It may have ended after a wait that the signal interrupted.
+        [ $$code -le 128 ] || {{ wait $$pid; last=$$?; [ $$last = 127 ] || code=$$last; }}
         case $$code in {final}) echo "exit code $$code: no restart" >&2; exit 0;; esac
         exit $$code
 volumes:
