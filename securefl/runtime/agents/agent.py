@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class Agent:
         await asyncio.gather(*(process.wait() for process in running))
 
     async def _session(self) -> None:
-        """Work with one connection, until the agent is stopped or the kit has changed."""
+        """Work with one connection, until the agent is stopped, or needs another one."""
         machine = self._machine
         connected = await transport.MqttTransport.connect(
             machine.brokers(),
@@ -120,7 +121,8 @@ class Agent:
         tasks = [asyncio.create_task(work(connected)) for work in (self._read, self._write)]
         try:
             self._repeat_all()
-            while not self._stopping and not self._takes_new_kit():
+            since = time.monotonic()
+            while not self._stopping and not self._takes_new_kit() and not self._lacks_weights(since):
                 for task in tasks:
                     if task.done():
                         task.result()
@@ -135,6 +137,9 @@ class Agent:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await connected.close()
+
+    def _lacks_weights(self, since: float) -> bool:
+        return any(live.lacks_weights(since) for live in self._live.values())
 
     def _takes_new_kit(self) -> bool:
         """Load a changed kit between runs; a running process has the files of the former one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,8 @@ from securefl.runtime.agents.machine import AgentMachine
 
 _GRACE: Final = 60.0
 """Seconds that a party's process has to end by itself after the operator's stop order."""
+_PARTS_WITHIN: Final = 60.0
+"""Seconds without a part of missing first weights before the agent connects again."""
 _AGAIN: Final = 5.0
 """Least seconds between two starts of a process."""
 _PROGRESS: Final = 10.0
@@ -42,6 +45,7 @@ class LiveRun:
         self._verdict: evaluation.SubmissionVerdict | None = None
         self._judged_by = b""
         self._weights = board.WeightParts(known.order.content)
+        self._part_at = 0.0
         self._end_at: float | None = None
         self._start_at = 0.0
         self._told_at = 0.0
@@ -69,9 +73,22 @@ class LiveRun:
         path = self.known.weights
         if self.known.ended or path is None or path.exists():
             return
+        self._part_at = time.monotonic()
         whole = self._weights.put(number, part)
         if whole is not None:
             files.write_whole(path, whole, durable=True)
+
+    def lacks_weights(self, since: float) -> bool:
+        """Return True if first weights are missing, and no part has come for a minute after ``since``.
+
+        Parts that came before their submission may have been dropped: a new connection brings them again.
+
+        Args:
+            since: start of the connection, of :func:`time.monotonic`.
+        """
+        path = self.known.weights
+        waits = path is not None and self.known.record.state == "received" and not path.exists()
+        return waits and time.monotonic() - max(since, self._part_at) > _PARTS_WITHIN
 
     async def advance(self, *, free: bool) -> bool:
         """Move to the next state; return True if there is a new notice to send.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,13 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import SERVER, PartyId
 from securefl.runtime import provision
 from securefl.runtime.agents import live_run
+from securefl.runtime.agents.board import PART
 from securefl.runtime.agents.child_process import RunProcess
 from securefl.runtime.agents.engine import MAX_RESTARTS, PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionVerdict
 from securefl.runtime.agents.live_run import LiveRun
 from securefl.runtime.agents.register import KnownRun, Register, RunRecord
+from securefl.runtime.provision.signed import sha256
 from tests.unit.agents.samples import NOW, history, notice, order
 
 
@@ -177,3 +180,25 @@ def test_a_servers_run_that_ended_unwatched_is_not_started_again(known: KnownRun
     assert known.record.state == "done"
     # A party's process asks the broker itself.
     assert LiveRun(known, machine(kit=kit), lambda: None)._view(free=True).child == "none"
+
+
+def test_missing_first_weights_ask_for_a_new_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    weights = b"x" * (PART + 1)
+    asked = order(weights_digest=sha256(weights), weights_bytes=len(weights))
+    known = Register(tmp_path, history()).add(asked)
+    live = LiveRun(known, machine(), lambda: None)
+    assert not live.lacks_weights(since=now)
+    now += 61
+    assert live.lacks_weights(since=1_000.0)
+    assert not live.lacks_weights(since=now)
+    live.take_part(0, weights[:PART])
+    assert not live.lacks_weights(since=1_000.0)
+    now += 61
+    assert live.lacks_weights(since=1_000.0)
+    live.take_part(1, weights[PART:])
+    now += 61
+    assert not live.lacks_weights(since=1_000.0)
