@@ -1,6 +1,7 @@
-"""Atomic and durable writing of files."""
+"""Atomic and durable writing of files, and locks of folders."""
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,24 @@ def read_if_there(path: Path) -> bytes | None:
             return path.read_bytes()
         except FileNotFoundError:
             return None
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path, other: str, remedy: str) -> Iterator[None]:
+    """Hold a folder in the block; ``other`` names the program that may hold it.
+
+    Raises:
+        ConfigError: it is held already.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(str(folder), f"is in use by another {other}", remedy) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

@@ -255,12 +255,12 @@ def logs(
                 typer.echo(report.printable(line.rstrip("\n"), 2_000))
             if not follow or _register(kit).find(run).ended:
                 return
-            time.sleep(_POLL)
+            time.sleep(_POLL)  # a file that grows has no event
 
 
 def _check_operator(folder: Path) -> None:
     """Raise ConfigError if a path is not an operator's folder."""
-    if not (folder / provision.HISTORY).is_file() or (folder / "kit.toml").exists():
+    if not (folder / provision.HISTORY).is_file() or (folder / provision.KIT).exists():
         raise ConfigError(
             str(folder),
             "is not the operator's folder",

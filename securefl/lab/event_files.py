@@ -110,7 +110,7 @@ def follow_events(run: Path, folder: Path) -> Path:
         written += len(rounds)
         if content.summary is not None:
             return file
-        time.sleep(FOLLOW_SECONDS)
+        time.sleep(FOLLOW_SECONDS)  # a file that grows has no event
 
 
 def need_tensorboard() -> None:

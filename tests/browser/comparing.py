@@ -25,7 +25,7 @@ class Difference:
 
     mean: float
     worst: float
-    """Of the tile that differs most."""
+    """Difference of the worst tile."""
     height: int
     """Pixels of the page."""
 

@@ -44,9 +44,8 @@ def load_run_scenario(file: Path, submission: Submission) -> Scenario:
     Raises:
         ConfigError: it is invalid.
     """
+    provision.check_no_behaviours(submission.scenario, "scenario")
     scenario = load_scenario(file, run_overrides(submission))
-    if scenario.behaviours:
-        raise ConfigError("behaviours", "are attacks and faults for tests", "leave them out")
     if scenario.secure_sum.kind == "plain":
         raise ConfigError("secure_sum.kind", "plain sums are for simulations", 'write "masking"')
     if scenario.model.first_file and not submission.weights_bytes:

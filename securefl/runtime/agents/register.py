@@ -186,17 +186,10 @@ class Register:
         """
         check_owner(self.folder.parent)
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(str(self.folder), "is in use by another agent", "stop that one") from None
+        with files.lock_folder(self.folder, "agent", "stop that one"):
             # The former agent may have changed it until now.
             self._read()
             yield
-        finally:
-            os.close(handle)
 
 
 def check_owner(kit_folder: Path) -> None:

@@ -1,9 +1,8 @@
 from .accept import check_answer as check_answer
 from .answer import read_answer as read_answer
-from .authority import HISTORY as HISTORY
 from .authority import Authority as Authority
 from .authority import SigningOutcome as SigningOutcome
-from .authority import history_of as history_of
+from .behaviours import check_no_behaviours as check_no_behaviours
 from .certificates import utc_now as utc_now
 from .history import History as History
 from .history import history_lines as history_lines
@@ -12,6 +11,8 @@ from .kit import RUNS as RUNS
 from .kit import KitRun as KitRun
 from .kit import MachineKit as MachineKit
 from .kit import read_kit as read_kit
+from .operator_folder import HISTORY as HISTORY
+from .operator_folder import history_of as history_of
 from .project import plain_file as plain_file
 from .request import KeyRequest as KeyRequest
 from .request import make_request as make_request

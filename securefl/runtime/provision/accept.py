@@ -18,6 +18,7 @@ from securefl.base.ids import PartyId
 from securefl.runtime import transport
 from securefl.runtime.provision import broker_files, certificates, services, signed
 from securefl.runtime.provision.answer import Answer, ProjectSettings
+from securefl.runtime.provision.behaviours import check_no_behaviours
 from securefl.runtime.provision.history import Member
 from securefl.runtime.provision.kit import (
     KIT,
@@ -26,7 +27,6 @@ from securefl.runtime.provision.kit import (
     KitRun,
     KitTable,
     MachineKit,
-    check_no_behaviours,
     kit_text,
     read_kit,
     role_of,

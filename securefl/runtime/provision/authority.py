@@ -5,33 +5,39 @@ Every decision is one durable write of the history. Answers follow from it and a
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from securefl.base import crypto, entropy, files
+from securefl.base import crypto, files
 from securefl.base.errors import ConfigError, DecisionError, RunAbortedError
 from securefl.base.ids import PartyId
 from securefl.methods import feasibility
 from securefl.runtime import account
 from securefl.runtime.provision import answer, certificates, history, inputs, signed
 from securefl.runtime.provision.inputs import PROJECT
+from securefl.runtime.provision.operator_folder import (
+    AUTHORITY_KEY,
+    HISTORY,
+    OPERATOR_KEY,
+    OWN_FILES,
+    RESTORE,
+    check_new,
+    history_of,
+    lock,
+    write_history,
+    write_project,
+)
 from securefl.runtime.provision.operator_head import OperatorHead
 from securefl.runtime.provision.project import BROKER, read_project
 from securefl.runtime.provision.request import KeyRequest
 from securefl.runtime.transport import OPERATOR
 from securefl.scenario import Scenario
 
-_OPERATOR_KEY: Final = f"{OPERATOR}.key"
-_AUTHORITY_KEY: Final = "authority.key"
-HISTORY: Final = "history.jsonl"
 ANSWERS: Final = "answers"
-_OWN_FILES: Final = (_OPERATOR_KEY, _AUTHORITY_KEY, HISTORY)
 
 
 @dataclass
@@ -52,12 +58,12 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.project = read_project(folder / PROJECT)
-        self.operator = crypto.read_identity(folder / _OPERATOR_KEY)
+        self.operator = crypto.read_identity(folder / OPERATOR_KEY)
         self._head = OperatorHead(self.operator.public)
-        self._key = certificates.read_key(folder / _AUTHORITY_KEY)
+        self._key = certificates.read_key(folder / AUTHORITY_KEY)
         self.history = history_of(folder / HISTORY)
         if self.history.operator != self.operator.public:
-            raise ConfigError(str(folder / HISTORY), "was signed by another operator's key", _RESTORE)
+            raise ConfigError(str(folder / HISTORY), "was signed by another operator's key", RESTORE)
         if self.history.project != self.project.name:
             raise ConfigError(
                 f"{folder / PROJECT}: name",
@@ -68,7 +74,7 @@ class Authority:
         self._certificate = self.history.authority.text
         if certificates.point_of(self.history.authority.key) != certificates.point_of(self._key.public_key()):
             raise ConfigError(
-                str(folder / _AUTHORITY_KEY), "is not the key of the history's authority", _RESTORE
+                str(folder / AUTHORITY_KEY), "is not the key of the history's authority", RESTORE
             )
 
     @staticmethod
@@ -91,7 +97,7 @@ class Authority:
         if weights := scenario.model.first_file:
             copies[weights] = inputs.weights_file(beside, weights)
         contents = {name: inputs.read_bytes(path) for name, path in copies.items()}
-        _check_new(folder)
+        check_new(folder)
         for name, content in contents.items():
             there = files.read_if_there(folder / name) if folder.exists() else None
             if there is not None and there != content:
@@ -104,12 +110,12 @@ class Authority:
             raise ConfigError(
                 str(folder), f"cannot be made: {error.strerror}", "choose another --out"
             ) from error
-        with _lock_folder(folder):
-            _check_new(folder)
+        with lock(folder):
+            check_new(folder)
             made = [folder / name for name in contents if not (folder / name).exists()]
-            made += [folder / name for name in _OWN_FILES]
+            made += [folder / name for name in OWN_FILES]
             try:
-                return _write_project(folder, project.name, contents, now)
+                return write_project(folder, project.name, contents, now)
             except BaseException:
                 for path in made:
                     path.unlink(missing_ok=True)
@@ -161,7 +167,7 @@ class Authority:
             longest = max(own, newest, key=lambda one: len(one.lines))
             found._head.check_restored(longest, str(file))
             found.history = longest
-            _write_history(folder / HISTORY, longest)
+            write_history(folder / HISTORY, longest)
             found._head.write(longest)
             return found
 
@@ -172,7 +178,7 @@ class Authority:
             raise ConfigError(
                 str(folder), "is not the folder of an operator", "name one of securefl provision begin"
             )
-        with _lock_folder(folder):
+        with lock(folder):
             found = Authority(folder)
             with found._head.lock():
                 yield found
@@ -329,7 +335,7 @@ class Authority:
         self._renew_broker(now)
         if settings.digest() != self.history.settings:
             self._append(history.SettingsChanged(digest=settings.digest()), now)
-        _write_history(self.folder / HISTORY, self.history)
+        write_history(self.folder / HISTORY, self.history)
         self._head.write(self.history)
         there = self.history.members
         members = self.project.members
@@ -401,62 +407,3 @@ class Authority:
             prefix=project.prefix,
             hosts={str(name): host for name, host in project.members.items()},
         )
-
-
-def _check_new(folder: Path) -> None:
-    for name in _OWN_FILES:
-        if (folder / name).exists():
-            raise ConfigError(str(folder / name), "exists already", "choose another --out")
-
-
-@contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(str(folder), "is in use by another command", "wait for its end") from None
-        yield
-    finally:
-        os.close(handle)
-
-
-def _write_project(
-    folder: Path, project: str, contents: Mapping[str, bytes], now: datetime
-) -> crypto.PublicIdentity:
-    """Write the files of a new project, its history last; return the operator's public keys."""
-    for name, content in contents.items():
-        signed.write_file(folder / name, content)
-    operator = crypto.Identity.generate(PartyId(OPERATOR), entropy.OsEntropy())
-    key = certificates.new_key()
-    crypto.write_identity(folder / _OPERATOR_KEY, operator)
-    certificates.write_key(folder / _AUTHORITY_KEY, key)
-    begun = history.History(str(folder / HISTORY))
-    entry = history.ProjectBegun(
-        project=project,
-        verify_key=operator.public.verify_key.hex(),
-        seal_key=operator.public.seal_key.hex(),
-        authority=certificates.make_authority(key, project, now),
-    )
-    begun.append(entry, operator, now)
-    _write_history(folder / HISTORY, begun)
-    OperatorHead(operator.public).write(begun)
-    return operator.public
-
-
-_RESTORE: Final = "restore the folder from a backup"
-
-
-def history_of(path: Path) -> history.History:
-    """Read and verify a file with a history.
-
-    Raises:
-        ConfigError: it cannot be read, is damaged, not signed, or its chain is broken.
-    """
-    with files.reading(path, _RESTORE):
-        return history.read_history(path.read_bytes().splitlines(), str(path))
-
-
-def _write_history(path: Path, found: history.History) -> None:
-    signed.write_file(path, b"".join(line + b"\n" for line in found.lines))

@@ -8,6 +8,7 @@ from typing import Final
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
+from securefl.runtime.provision.behaviours import check_no_behaviours
 from securefl.runtime.provision.project import WEIGHTS_NAME, ProjectFile
 from securefl.scenario import Scenario, load_scenario
 
@@ -29,13 +30,9 @@ def project_scenario(
         ConfigError: it is invalid, or the project lacks ``site`` or ``data``.
     """
     overrides = () if parties is None else (f"parties={parties}",)
-    scenario = load_scenario(folder / project.scenario, overrides)
-    if scenario.behaviours:
-        raise ConfigError(
-            f"{folder / project.scenario}: behaviours",
-            "are attacks and faults for simulations",
-            "remove them",
-        )
+    file = folder / project.scenario
+    scenario = load_scenario(file, overrides)
+    check_no_behaviours(read_text(file), str(file))
     by_sites = scenario.model.by_sites
     if by_sites and not project.site:
         raise ConfigError(

@@ -18,12 +18,13 @@ from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import privacy
 from securefl.runtime import account
 from securefl.runtime.provision import certificates, signed
+from securefl.runtime.provision.behaviours import check_no_behaviours
 from securefl.runtime.provision.certificates import TlsCertificate
 from securefl.runtime.provision.history import History, read_history
 from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY
 from securefl.runtime.provision.request import key_folders
 from securefl.runtime.transport import OBSERVER
-from securefl.scenario import FileTable, NonNegative, load_scenario, parse_table, read_table, write_value
+from securefl.scenario import FileTable, NonNegative, load_scenario, read_table, write_value
 
 KIT: Final = "kit.toml"
 RUNS: Final = "runs"
@@ -281,20 +282,6 @@ class MachineKit:
         authority.check_dates(now)
         own.check_dates(now)
         return f"valid until {own.ends:%Y-%m-%d}"
-
-
-def check_no_behaviours(scenario: str, source: str) -> None:
-    """Refuse a scenario by which the operator would let a real machine attack or fail.
-
-    Raises:
-        ConfigError: the text has behaviours, or is not TOML.
-    """
-    if parse_table(scenario, source).get("behaviours"):
-        raise ConfigError(
-            f"{source}: behaviours",
-            "are attacks and faults for simulations",
-            "ask the operator to remove them",
-        )
 
 
 def role_of(name: str) -> Role:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefl.runtime.provision.authority import history_of
 from securefl.runtime.provision.history import History
+from securefl.runtime.provision.operator_folder import history_of
 from securefl.runtime.provision.request import read_request
 from securefl.scenario import write_value
 from tests.unit.cli.programs import call, refusal

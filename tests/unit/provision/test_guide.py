@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from securefl.runtime.provision.authority import history_of
 from securefl.runtime.provision.kit import read_kit
+from securefl.runtime.provision.operator_folder import history_of
 from securefl.runtime.provision.project import read_project
 from securefl.runtime.provision.request import read_request
 from tests.unit.cli.programs import call

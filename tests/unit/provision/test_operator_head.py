@@ -9,7 +9,8 @@ import pytest
 
 from securefl.base import files
 from securefl.runtime.account import AccountHead, key_digest
-from securefl.runtime.provision.authority import Authority, history_of
+from securefl.runtime.provision.authority import Authority
+from securefl.runtime.provision.operator_folder import history_of
 from tests.unit.cli.programs import call, refusal
 from tests.unit.provision.machines import Machines, begun, contents, done
 
