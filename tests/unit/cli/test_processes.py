@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import securefl.cli.observer
 import securefl.cli.party
 import securefl.cli.server
+from securefl.base.version import __version__
 from securefl.runtime.launch import process
 from securefl.runtime.transport.broker import BrokerWish, find_mosquitto, start_local_broker
 from securefl.runtime.transport.local_tls import make_local_tls
@@ -306,7 +307,7 @@ def test_the_doctor_tries_a_broker_with_the_certificate_that_it_is_given(tmp_pat
     with start_local_broker(kind, tmp_path / "broker", 0, tls) as running:
         given = ("--tls-ca", tls.ca_file, "--tls-cert", own.cert_file, "--tls-key", own.key_file)
         result = call("doctor", "--broker", str(running.url), *given, width=400)
-        assert "securefl 0.2.0.dev0" in result.stdout
+        assert f"securefl {__version__}" in result.stdout
         assert result.exit_code == 0
         bare = call("doctor", "--broker", str(running.url), "--tls-ca", tls.ca_file, width=400)
         assert bare.exit_code == 3
