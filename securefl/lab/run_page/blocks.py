@@ -19,7 +19,7 @@ Tone = Literal["good", "note", "warning", "bad"]
 
 
 class PageBlock(Protocol):
-    """PageBlock of a section. ``kind`` names its macro in the template."""
+    """Block of a section. ``kind`` names its macro in the template."""
 
     @property
     def kind(self) -> str:
@@ -114,7 +114,7 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """PageSection of the page, with a link in its navigation."""
+    """Section of the page, with a link in its navigation."""
 
     key: str
     title: str

@@ -21,7 +21,7 @@ _NEW_ANSWER: Final = "ask the operator for a new answer: securefl provision sign
 
 
 class ProjectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """ProjectSettings that all machines share. Their digest is in the history."""
+    """Settings that all machines share. Their digest is in the history."""
 
     project: str
     broker_host: str

@@ -41,7 +41,7 @@ class ProjectBegun(HistoryEvent, frozen=True, kw_only=True, tag="begun"):
     verify_key: str
     seal_key: str
     authority: str
-    """TlsCertificate of the authority (PEM)."""
+    """Certificate of the authority (PEM)."""
 
 
 class SettingsChanged(HistoryEvent, frozen=True, kw_only=True, tag="settings"):

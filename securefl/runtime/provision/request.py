@@ -38,7 +38,7 @@ class RequestBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """64 hexadecimal digits; empty for the broker, as is ``seal_key``."""
     seal_key: str
     csr: str
-    """KeyRequest for a certificate (PEM)."""
+    """Request for a certificate (PEM)."""
 
 
 @dataclass(frozen=True)
