@@ -150,9 +150,6 @@ class SimulationJob:
             return latest
 
         def so_far(ended: str) -> SeedRecord:
-            why = why_none(scenario.behaviours, seeded=False)
-            rounds = len(accuracies) if metric is None else metric.rounds
-            spent = None if why else _spent(federation, rounds)
             return SeedRecord(
                 seed=self.seed,
                 accuracies=tuple(accuracies) if metric is None else tuple(metric.values),
@@ -160,8 +157,6 @@ class SimulationJob:
                 seconds=round(before + time.monotonic() - began, 3),
                 device=device_of(federation),
                 dataset=federation.data,
-                epsilon=None if spent is None else round(spent.epsilon, 6),
-                guarantee=str(spent) if spent else (why or "") if federation.plan.mechanism else "",
                 tested_every=self.every,
                 groups=watch.conclude() if watch else None,
                 commit=provenance.commit(),
@@ -188,6 +183,9 @@ class SimulationJob:
             course = SimulatedRounds(federation, (watch,), on_choice=watch.on_choice)
         outcome = course.run(evaluate)
         record = so_far(outcome.reason if isinstance(outcome, kernel.Aborted) else "")
+        # At the end only: accounting takes seconds for each number of rounds.
+        epsilon, guarantee = _privacy(federation, len(accuracies) if metric is None else metric.rounds)
+        record = msgspec.structs.replace(record, epsilon=epsilon, guarantee=guarantee)
         write_result(self._result, encode(record))
         for left in (self._part, self._checkpoint):
             left.unlink(missing_ok=True)
@@ -266,23 +264,29 @@ class SimulationJob:
         return self.folder / f"{self.stem}.safetensors"
 
 
-def _spent(federation: SimulatedFederation, rounds: int) -> privacy.Guarantee | None:
-    """Return epsilon of a party in all rounds, had its noise been secret; None without an accountant."""
+def _privacy(federation: SimulatedFederation, rounds: int) -> tuple[float | None, str]:
+    """Return epsilon of a party in all rounds, had its noise been secret, and the guarantee in words.
+
+    Without an epsilon the words are the reason, and empty without privacy or accountant.
+    """
     plan, mechanism = federation.plan, federation.plan.mechanism
     if mechanism is None:
-        return None
+        return None, ""
     scenario = plan.scenario
+    if why := why_none(scenario.behaviours, seeded=False):
+        return None, why
     releases = rounds * privacy.planned_releases(scenario) // scenario.stop.rounds
     kept = releases if mechanism.allowed is None else min(releases, mechanism.allowed)
     shared = scenario.privacy.shared
     try:
-        return privacy.ledger_of(mechanism, kept).guarantee(
+        spent = privacy.ledger_of(mechanism, kept).guarantee(
             colluders=scenario.secure_sum.colluders_per_cluster if shared else None,
             failure=plan.limits.p_shares_fail if shared else 0.0,
         )
     except ConfigError:
         # A scenario with a multiplier is simulated without dp_accounting too.
-        return None
+        return None, ""
+    return round(spent.epsilon, 6), str(spent)
 
 
 def device_of(federation: SimulatedFederation) -> str:
