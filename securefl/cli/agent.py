@@ -28,7 +28,8 @@ def agent(
     write_policy: Annotated[
         bool,
         typer.Option(
-            "--write-policy", help="Write a policy to edit, with the digest of the installed code, and end."
+            "--write-policy",
+            help="Write a policy to edit, with the digests of the code that the kit names, and end.",
         ),
     ] = False,
 ) -> None:
@@ -51,13 +52,21 @@ def agent(
 
 
 def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
-    if kit.role != "party":
-        raise ConfigError(str(kit.path), f"is the kit of a {kit.role}", "only sites have a policy")
+    if kit.role not in {"party", "server", "dealer"}:
+        raise ConfigError(str(kit.path), f"is the kit of a {kit.role}", "it runs no code of a scenario")
     path = file or kit.folder / agents.POLICY
     if path.exists():
         raise ConfigError(str(path), "exists already", "edit it, or move it away")
-    site, data = kit.content.run.site, kit.content.run.data
-    digest = agents.digest_of_code(site, kit.folder) if site else ""
-    provision.write_file(path, agents.first_policy(site, data, digest).encode())
+    code = {name: agents.digest_of_code(name, kit.folder) for name in agents.code_of_kit(kit)}
+    site = kit.role == "party"
+    if not site and not code:
+        raise ConfigError(str(kit.path), f"is the kit of a {kit.role}, and names no code", "start it without")
+    first = agents.first_policy if site else agents.code_policy
+    provision.write_file(path, first(code, kit.content.run.data).encode())
     agents.read_policy(path)
-    console.say(f"{path}  asks a person about each run; edit it, then start: securefl agent {kit.path}")
+    for name, digest in code.items():
+        console.say(f"{path}  allows {name}, SHA-256 {digest[:16]}: read this code before the next start")
+    if site:
+        console.say(
+            f"{path}  asks a person about each submitted run; edit it, then: securefl agent {kit.path}"
+        )

@@ -21,7 +21,7 @@ from securefl.base.errors import EXIT_ABORTED, ConfigError, SecureflError
 from securefl.base.version import __version__
 from securefl.cli import options
 from securefl.methods import feasibility
-from securefl.runtime import launch, provision, report, transport
+from securefl.runtime import agents, launch, provision, report, transport
 from securefl.runtime.account import (
     MACHINE_VARIABLE,
     STATE_VARIABLE,
@@ -159,6 +159,8 @@ def _kit(kit: provision.MachineKit) -> Iterator[Finding]:
         yield from _kit_broker(kit)
         return
     try:
+        yield "kit code", agents.check_kit_code(kit), "ok"
+        # After this check: it imports that code.
         loaded = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
         feasibility.check(loaded)
         yield "kit scenario", f"{loaded.name} for {loaded.parties} parties", "ok"

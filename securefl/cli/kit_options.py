@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from securefl.base.errors import ConfigError
-from securefl.runtime import provision
+from securefl.runtime import agents, provision
 
 CommandT = TypeVar("CommandT", bound=Callable[..., None])
 _HELP = frozenset({"-h", "--help"})
@@ -28,10 +28,12 @@ def from_kit(role: str) -> Callable[[CommandT], CommandT]:
 def expand(words: Sequence[str], role: str) -> list[str]:
     """Replace a kit by the options that it stands for; options after it override them.
 
-    The kit is verified. Its folder, with site, data and first weights, becomes the working directory.
+    The kit is verified, and the machine's policy must allow the code that the operator names in it. The kit's
+    folder, with site, data and first weights, becomes the working directory.
 
     Raises:
-        ConfigError: the kit or a file of it is invalid, or it is for another role.
+        ConfigError: the kit or a file of it is invalid, it is for another role, or the policy does not allow
+            its code.
     """
     at = next((number for number, word in enumerate(words) if is_kit(word, first=number == 0)), None)
     if at is None or _HELP.intersection(words):
@@ -44,6 +46,8 @@ def expand(words: Sequence[str], role: str) -> list[str]:
         remedy = f"securefl {kit.role} {file}" if kit.role != "broker" else "start mosquitto with its files"
         raise ConfigError(file, f"is the kit of {kit.name}, a {kit.role}", remedy)
     kit.check(provision.utc_now())
+    # Before the scenario is loaded, which imports its code.
+    agents.check_kit_code(kit, own_site=_option(words, "--site") is not None)
     os.chdir(kit.folder)
     own_budget = any(word.partition("=")[0] == "--budget" for word in words)
     return [*kit.words(_option(words, "--run"), own_budget=own_budget), *words[1:]]

@@ -16,7 +16,7 @@ from securefl.base.ids import PartyId
 from securefl.base.text import count
 from securefl.cli import console
 from securefl.cli.program import Program
-from securefl.runtime import provision
+from securefl.runtime import agents, provision
 
 app = Program(
     help="Make keys, certificates and configuration of all machines of a federation.", no_args_is_help=True
@@ -213,8 +213,12 @@ def accept(
             console.say(f"{kit.folder / name}{_purpose_of_unit(name, checked.contents)}")
     if kit.role == "broker":
         console.say("EMQX files are checked by format only; those of mosquitto are tested")
-    else:
-        console.say(f"check this machine: securefl doctor --kit {kit.path}")
+        return
+    try:
+        agents.check_kit_code(kit)
+    except ConfigError as error:
+        console.say(f"no run starts yet: {error}")
+    console.say(f"check this machine: securefl doctor --kit {kit.path}")
 
 
 def _purpose_of_unit(name: str, files: Collection[str]) -> str:

@@ -86,6 +86,12 @@ def run(place: Place, run_id: str, *sites: str) -> None:
     assert (place.folder / "server" / "runs" / run_id / "model.safetensors").exists()
 
 
+def allow_code(place: Place, name: str) -> None:
+    """The site has the code that the operator names, and its policy allows it."""
+    (place.folder / name / "hospital.py").write_text(HOSPITAL)
+    place.securefl(name, "agent", "kit.toml", "--write-policy")
+
+
 def check_refused(place: Place, certificate: Path, key: Path, name: str) -> None:
     """The broker refuses a certificate that was valid before."""
     told = place.securefl(
@@ -105,8 +111,7 @@ def test_two_runs_with_a_rotation_and_a_removal_between(place: Place) -> None:
     place.securefl("op", "provision", "sign", ".", *requests)
     place.accept(*place.machines, operator=operator)
     for name in SITES:
-        file = place.folder / name / "hospital.py"
-        file.write_text(HOSPITAL)
+        allow_code(place, name)
     with broker(place):
         for name in ("p00", "server"):
             state = str(place.state(name))
@@ -149,6 +154,8 @@ def test_a_running_broker_takes_a_new_list_of_revoked_certificates(place: Place)
     requests = [word for name in place.machines for word in place.request(name)]
     place.securefl("op", "provision", "sign", ".", *requests)
     place.accept(*place.machines, operator=operator)
+    for name in ("p00", "p01"):
+        allow_code(place, name)
     state = str(place.state("p00"))
     with broker(place) as process:
         told = place.securefl("p00", "doctor", "--kit", "kit.toml", SECUREFL_STATE=state)

@@ -2,6 +2,8 @@ from .agent import Agent as Agent
 from .agent import AgentSettings as AgentSettings
 from .code_digest import digest_of_code as digest_of_code
 from .engine import PersonDecision as PersonDecision
+from .kit_code import check_kit_code as check_kit_code
+from .kit_code import code_of_kit as code_of_kit
 from .operator_side import BoardState as BoardState
 from .operator_side import Wish as Wish
 from .operator_side import connect_operator as connect_operator
@@ -11,6 +13,7 @@ from .operator_side import repeat_files as repeat_files
 from .operator_side import sign_stop as sign_stop
 from .operator_side import submitted_before as submitted_before
 from .policy import POLICY as POLICY
+from .policy import code_policy as code_policy
 from .policy import first_policy as first_policy
 from .policy import read_policy as read_policy
 from .register import LOG as LOG

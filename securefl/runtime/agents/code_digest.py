@@ -1,9 +1,10 @@
-"""Digest of a site's installed code, which a policy names."""
+"""Digest of a machine's installed code, which a policy names."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -11,25 +12,59 @@ from securefl.base import files
 from securefl.base.errors import ConfigError
 
 
-def digest_of_code(site: str, folder: Path) -> str:
-    """Return the SHA-256 of the module or package of a site, without importing it.
+def digests_of(names: Iterable[str], allowed: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the digest of the installed code by ``module:name``, empty for a name that is not allowed.
+
+    Args:
+        names: of the code that a run would import.
+        allowed: digest by name, of a policy.
+        folder: of the kit.
+
+    Raises:
+        ConfigError: as for :func:`digest_of_code`, about a name that is allowed.
+    """
+    return {name: digest_of_code(name, folder) if name in allowed else "" for name in names}
+
+
+def digest_of_code(name: str, folder: Path) -> str:
+    """Return the SHA-256 of the module or package of a name, without importing it.
 
     Of a package all its Python files count, with their names; other packages that it imports do not.
 
     Args:
-        site: ``module:name``.
-        folder: of the kit, searched before the installed packages.
+        name: ``module:name``.
+        folder: of the kit, searched like the installed packages.
 
     Raises:
-        ConfigError: there is no such module with source code.
+        ConfigError: there is no such module with source code, or two that differ: which one a process imports
+            depends on how it was started.
     """
-    top = site.partition(":")[0].partition(".")[0]
-    found = PathFinder.find_spec(top, [str(folder), *sys.path])
-    origin = None if found is None or found.origin is None else Path(found.origin)
-    if origin is None or origin.suffix != ".py":
+    top = name.partition(":")[0].partition(".")[0]
+    found: dict[str, Path] = {}
+    for origin in _origins(top, folder):
+        if origin.suffix != ".py":
+            raise ConfigError(name, f"{origin} is not source code", "install its source")
+        found.setdefault(_digest(origin), origin)
+    if not found:
         raise ConfigError(
-            site, f"has no source code {top}.py in {folder} or the installation", "put it into this folder"
+            name, f"has no source code {top}.py in {folder} or the installation", "put it into this folder"
         )
+    if len(found) > 1:
+        first, second = list(found.values())[:2]
+        raise ConfigError(name, f"is in {first} and, with other code, in {second}", "remove one of them")
+    return next(iter(found))
+
+
+def _origins(top: str, folder: Path) -> Iterator[Path]:
+    """Yield the file of a top module, for each folder of the search path that has it."""
+    for place in dict.fromkeys([str(folder), *sys.path]):
+        found = PathFinder.find_spec(top, [place])
+        # Without an origin it is a folder without __init__.py, which any module of the name precedes.
+        if found is not None and found.origin is not None:
+            yield Path(found.origin)
+
+
+def _digest(origin: Path) -> str:
     package = origin.name == "__init__.py"
     paths = sorted(origin.parent.rglob("*.py")) if package else [origin]
     hashed = hashlib.sha256(b"securefl/1 code\n")

@@ -13,7 +13,7 @@ from securefl.base.ids import DEALER, PartyId
 from securefl.methods import feasibility, privacy
 from securefl.runtime import account, provision
 from securefl.runtime.agents import policy, register
-from securefl.runtime.agents.code_digest import digest_of_code
+from securefl.runtime.agents.code_digest import digests_of
 from securefl.runtime.agents.submission import Submission
 from securefl.scenario import Scenario, load_scenario, own_names, parse_table, scenario_digest
 
@@ -136,8 +136,7 @@ class SubmissionEvaluator:
         """Return the digest of all code that this machine would import, empty where the policy has none."""
         names = [submission.site] if submission.site and self._kit.role == "party" else []
         names += own_names(parse_table(submission.scenario))
-        allowed = given.code if given is not None else {}
-        return {name: digest_of_code(name, self._kit.folder) if name in allowed else "" for name in names}
+        return digests_of(names, given.code if given is not None else {}, self._kit.folder)
 
     def _data_of(self, submission: Submission) -> str:
         return {"party": submission.data, "server": submission.server_data}.get(self._kit.role, "")

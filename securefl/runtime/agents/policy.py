@@ -235,15 +235,18 @@ def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
             )
 
 
-def first_policy(site: str, data: str, digest: str) -> str:
-    """Return the text of a policy to edit: it allows one code or file, and asks a person about each run."""
-    samples = f"[{write_value(data)}]" if data else "[]"
-    work = f"[code]\n{write_value(site)} = {write_value(digest)}\n" if site else ""
+def first_policy(code: Mapping[str, str], data: str) -> str:
+    """Return the text of a site's policy to edit, which asks a person about each run.
+
+    Args:
+        code: digest by name of the code that it allows.
+        data: file of samples that it allows; empty for none.
+    """
     return f"""\
 # Policy of this site (docs/agents.md). securefl agent checks each run against it: at acceptance, before each
 # start and after each change of this file.
 decision = "ask"                # a person approves each run (securefl runs approve KIT RUN); or "accept"
-data = {samples}                       # files of samples for built-in training
+data = {_samples(data)}                       # files of samples for built-in training
 rules = []                      # aggregation rules, such as ["median"]; empty for all
 options = []                    # for securefl party, such as ["--site-python=/opt/site/bin/python"]
 
@@ -272,4 +275,32 @@ repeats = "refuse"              # "accept": allow metrics that may reveal counts
 # end = "06:00"
 # days = ["mon", "tue", "wed", "thu", "fri"]
 
-{work}"""
+{_code_table(code)}"""
+
+
+def code_policy(code: Mapping[str, str], data: str) -> str:
+    """Return the text of a policy for the server or the dealer, which limits code only.
+
+    Args:
+        code: digest by name of the code that it allows.
+        data: file of the server's test samples; empty for none.
+    """
+    return f"""\
+# Policy of this machine (docs/agents.md): code that runs may import here. Its fields allow all else.
+decision = "accept"
+data = {_samples(data)}
+
+[clusters]
+leakage = "report"
+repeats = "accept"
+
+{_code_table(code)}"""
+
+
+def _samples(data: str) -> str:
+    return f"[{write_value(data)}]" if data else "[]"
+
+
+def _code_table(code: Mapping[str, str]) -> str:
+    lines = [f"{write_value(name)} = {write_value(digest)}" for name, digest in code.items()]
+    return "\n".join(["[code]", *lines, ""]) if lines else ""

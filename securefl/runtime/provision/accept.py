@@ -33,8 +33,6 @@ from securefl.runtime.provision.kit import (
 )
 from securefl.runtime.provision.project import (
     BROKER,
-    SCENARIO_NAME,
-    WEIGHTS_NAME,
     WITHOUT_IDENTITY,
     broker_url,
 )
@@ -104,12 +102,7 @@ def check_answer(
     _check_operator(answer, source, former, fingerprint)
     member, keys = _own_keys(answer, source, folder)
     settings = answer.body.settings
-    named = (settings.scenario_name, SCENARIO_NAME), (settings.weights_name, WEIGHTS_NAME)
-    for text, pattern in named:
-        if text and not pattern.fullmatch(text):
-            raise ConfigError(
-                source, f"{text[:60]!r} is not the name of a file for a kit", "ask the operator"
-            )
+    settings.check_texts(source)
     check_no_behaviours(settings.scenario, f"{source}: {settings.scenario_name}")
     member.certificate.check_dates(now)
     authority = answer.history.authority

@@ -11,9 +11,18 @@ from msgspec import Struct
 
 from securefl.base import crypto
 from securefl.base.errors import ConfigError
+from securefl.base.ids import NAME
 from securefl.runtime.provision import certificates, signed
 from securefl.runtime.provision.history import History, read_history
-from securefl.runtime.provision.project import BROKER
+from securefl.runtime.provision.project import (
+    BROKER,
+    DATA_NAME,
+    HOST,
+    PREFIX,
+    SCENARIO_NAME,
+    WEIGHTS_NAME,
+)
+from securefl.scenario import OWN_NAME
 
 SMALL: Final = 16 * 2**20
 """Bytes up to which the first weights travel in the answer."""
@@ -43,6 +52,40 @@ class ProjectSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def digest(self) -> str:
         """Return the SHA-256 of all fields, 64 hexadecimal digits."""
         return signed.sha256(msgspec.json.encode(self, order="deterministic"))
+
+    def check_texts(self, source: str) -> None:
+        """Check all texts that units, configurations and kits have, as an operator's project file is checked.
+
+        An operator may sign answers by another program: a line feed would add a line to a unit of root.
+
+        Args:
+            source: of the answer.
+
+        Raises:
+            ConfigError: a text is not of its form.
+        """
+        required = [
+            ("project", self.project, NAME),
+            ("broker_host", self.broker_host, HOST),
+            ("scenario_name", self.scenario_name, SCENARIO_NAME),
+            ("prefix", self.prefix, PREFIX),
+        ]
+        optional = [
+            ("site", self.site, OWN_NAME),
+            ("data", self.data, DATA_NAME),
+            ("server_data", self.server_data, DATA_NAME),
+            ("weights_name", self.weights_name, WEIGHTS_NAME),
+            *((f"hosts.{name[:40]}", host, HOST) for name, host in self.hosts.items()),
+        ]
+        for field, text, allowed in [*required, *(one for one in optional if one[1])]:
+            if not allowed.fullmatch(text) or ".." in text:
+                raise ConfigError(
+                    f"{source}: {field}", f"{text[:60]!r} is not valid in a kit", "ask the operator"
+                )
+        if not 1 <= self.broker_port <= 65_535:
+            raise ConfigError(
+                f"{source}: broker_port", f"{self.broker_port} is not a port", "ask the operator"
+            )
 
 
 class AnswerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

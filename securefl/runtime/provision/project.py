@@ -10,7 +10,7 @@ from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.protocol import messages
 from securefl.runtime.transport import OBSERVER, OPERATOR
-from securefl.scenario import FileTable, Name, read_table
+from securefl.scenario import OWN_NAME, FileTable, Name, read_table
 
 BROKER: Final = "broker"
 """Name of the broker's machine."""
@@ -20,13 +20,12 @@ WITHOUT_IDENTITY: Final = (BROKER, OBSERVER)
 """Names of machines that are not sites."""
 Days = Annotated[int, Meta(ge=1, le=3_650)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
-_HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?")
-_FILE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*")
+HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?")
+DATA_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*")
 SCENARIO_NAME: Final = re.compile(r"(?!(kit|roster|policy)\.toml$)[A-Za-z0-9_][\w.-]*\.toml")
 WEIGHTS_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*\.safetensors")
 """Names of files that an operator writes into kits, from which Python imports and systemd takes units."""
-_OWN: Final = re.compile(r"[\w.]+:\w+")
-_PREFIX: Final = re.compile(r"/[\w./-]+")
+PREFIX: Final = re.compile(r"/[\w./-]+")
 
 
 def broker_url(host: str, port: int) -> str:
@@ -147,22 +146,22 @@ def _texts(project: ProjectFile) -> list[tuple[str, str, re.Pattern[str], str]]:
     host, file = "a host name or an IP address", "the name of a file beside this one, without folders"
     required = [
         ("scenario", project.scenario, SCENARIO_NAME, f"{file}, and with the ending .toml"),
-        ("prefix", project.prefix, _PREFIX, "an absolute folder of A-Z a-z 0-9 . _ / -"),
-        ("broker.host", project.broker.host, _HOST, host),
+        ("prefix", project.prefix, PREFIX, "an absolute folder of A-Z a-z 0-9 . _ / -"),
+        ("broker.host", project.broker.host, HOST, host),
     ]
     hosts = {"server.host": project.server.host}
     if project.dealer is not None:
         hosts["dealer.host"] = project.dealer.host
     hosts |= {f"sites.{number}.host": one.host for number, one in enumerate(project.sites)}
     optional = [
-        ("site", project.site, _OWN, "module:name"),
-        ("data", project.data, _FILE, "the name of a file in the site's folder"),
-        ("server.data", project.server.data, _FILE, "the name of a file in the server's folder"),
-        *((field, value, _HOST, host) for field, value in hosts.items()),
+        ("site", project.site, OWN_NAME, "module:name"),
+        ("data", project.data, DATA_NAME, "the name of a file in the site's folder"),
+        ("server.data", project.server.data, DATA_NAME, "the name of a file in the server's folder"),
+        *((field, value, HOST, host) for field, value in hosts.items()),
     ]
     return [*required, *(one for one in optional if one[1])]
 
 
 def plain_file(name: str) -> bool:
     """Return True if ``name`` is the name of a file without folders, safe in every file of a kit."""
-    return _FILE.fullmatch(name) is not None and ".." not in name and PurePosixPath(name).name == name
+    return DATA_NAME.fullmatch(name) is not None and ".." not in name and PurePosixPath(name).name == name

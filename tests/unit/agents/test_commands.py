@@ -103,7 +103,6 @@ def test_an_id_is_submitted_once(kits: Machines) -> None:
 
 def test_only_sites_and_servers_have_agents(kits: Machines) -> None:
     assert "is the kit of a broker" in refusal(call("agent", kit_of(kits, "broker")))
-    assert "only sites have a policy" in refusal(call("agent", kit_of(kits, "server"), "--write-policy"))
     assert "policy.toml: cannot be read" in refusal(call("agent", kit_of(kits)))
     (kits.at("p00") / "policy.toml").write_text("decision = 1\n")
     assert "decision" in refusal(call("agent", kit_of(kits)))

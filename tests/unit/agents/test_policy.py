@@ -16,6 +16,7 @@ from securefl.runtime.agents.policy import (
     Hours,
     RunFacts,
     SitePolicy,
+    code_policy,
     code_violations,
     first_policy,
     read_policy,
@@ -233,16 +234,26 @@ def local(text: str) -> datetime:
 
 @pytest.mark.parametrize(("site", "data"), [("hospital:Hospital", ""), ("", "samples.npz")])
 def test_the_first_policy_asks_a_person(site: str, data: str, tmp_path: Path, scenario: Scenario) -> None:
-    (tmp_path / "policy.toml").write_text(first_policy(site, data, CODE))
+    text = first_policy({site: CODE} if site else {}, data)
+    (tmp_path / "policy.toml").write_text(text)
     found = read_policy(tmp_path / "policy.toml")
     assert found.decision == "ask"
     assert broken(found, scenario, data=data) == []
     assert list(code_violations(found, {site: CODE} if site else {})) == []
     # All lines that are comments are valid ones, too.
     text = "\n".join(line.removeprefix("# ") if " = " in line or "[h" in line else line
-                     for line in first_policy(site, data, CODE).splitlines())  # fmt: skip
+                     for line in text.splitlines())  # fmt: skip
     (tmp_path / "policy.toml").write_text(text)
     assert read_policy(tmp_path / "policy.toml").hours is not None
+
+
+def test_the_policy_of_a_server_limits_code_only(tmp_path: Path, scenario: Scenario) -> None:
+    (tmp_path / "policy.toml").write_text(code_policy({"ownrule:Own": CODE}, "test.npz"))
+    found = read_policy(tmp_path / "policy.toml")
+    assert found.decision == "accept"
+    assert found.code == {"ownrule:Own": CODE}
+    weak = with_fields(scenario, "leakage", mode="report")
+    assert broken(found, with_fields(weak, "evaluation", repeats="accept"), data="test.npz") == []
 
 
 def test_the_digest_of_a_module_and_of_a_package(tmp_path: Path) -> None:

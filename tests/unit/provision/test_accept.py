@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -289,5 +291,44 @@ def test_an_operator_names_no_code_and_no_file_of_the_site(
         for one in MACHINES:
             made.request(one)
         made.sign(*MACHINES)
-    assert f"'{name}' is not the name of a file for a kit" in made.refused("p00")
+    assert f"weights_name: '{name}' is not valid in a kit" in made.refused("p00")
     assert not (made.at("p00") / name).exists()
+
+
+FORGED = [
+    ("project", "x\nplugin /tmp/x.so"),
+    ("broker_host", "h\nsite = 'x'"),
+    ("broker_host", ""),
+    ("broker_port", 0),
+    ("broker_port", 70_000),
+    ("scenario_name", "policy.toml"),
+    ("scenario_name", "../federation.toml"),
+    ("site", "train.py --all"),
+    ("site", "../train:Site"),
+    ("data", "/etc/passwd"),
+    ("data", "../p00.npz"),
+    ("data", "os:listdir"),
+    ("server_data", "a/b.npz"),
+    ("prefix", "/srv\nExecStartPre=/bin/sh -c id"),
+    ("prefix", "srv"),
+    ("prefix", "/srv/../tmp"),
+    ("hosts", {"p00": "h\n    privileged: true"}),
+]
+
+
+@looped("field, value", FORGED)
+def test_an_operator_without_this_program_writes_no_line_of_a_unit(
+    field: str, value: object, machines: Machines
+) -> None:
+    """The operator signs any settings, and names them in its history; root starts the units of a kit."""
+    answer = read_answer(machines.answer("p00"))
+    settings = msgspec.structs.replace(answer.body.settings, **{field: value})
+    forged = replace(answer, body=msgspec.structs.replace(answer.body, settings=settings))
+    before = contents(machines.at("p00"))
+    with pytest.raises(ConfigError) as refused:
+        check_answer(
+            forged, "x.answer", machines.at("p00"), utc_now(), fingerprint=machines.operator_fingerprint()
+        )
+    assert refused.value.path.startswith(f"x.answer: {field}")
+    assert str(refused.value).isprintable()
+    assert contents(machines.at("p00")) == before
