@@ -14,6 +14,7 @@ import pytest
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
+from securefl.runtime.agents import board
 from securefl.runtime.process.publisher import GONE
 from securefl.runtime.transport.acl import mosquitto_acl
 from securefl.runtime.transport.base import ArrivedFrame, BrokerUrl
@@ -158,6 +159,46 @@ def test_what_crosses_a_bridge(secured: bool, tmp_path: Path) -> None:
         for transport in (party, server, near, far):
             await transport.close()
         await wire.close()
+
+    with bridged(tmp_path, tls) as both:
+        run(body)
+
+
+def test_agents_beyond_a_bridge(tmp_path: Path) -> None:
+    """Retained orders and notices cross, for an agent that comes later, too; none comes back."""
+    tls = make_local_tls(tmp_path / "tls", ["server", "operator", "observer", "p00", "bridge"])
+    of = board.Topics("trial")
+    site, leader = (of.orders, of.notice("+", SERVER)), (of.orders, of.notice("+", "+"))
+
+    async def connected(broker: RunningBroker, user: str, *filters: str) -> MqttTransport:
+        return await MqttTransport.connect(as_user(broker.url, tls, user), user, filters, limits=QUICK)
+
+    async def body() -> None:
+        await crossing(as_user(both.far.url, tls, "server"), as_user(both.near.url, tls, "p00"))
+        operator = await connected(both.far, "operator", f"{of.root}/#")
+        server = await connected(both.far, "server", *leader)
+        orders = [(of.submission("one"), b"submission"), (of.part("one", 0), bytes(board.PART))]
+        for topic, payload in orders:
+            await operator.publish(topic, payload, retain=True)
+        party = await connected(both.near, "p00", *site)
+        assert sorted(await take(party, 2)) == sorted(orders)
+        notices = [(party, "p00", b"accepted"), (server, "server", b"running"), (party, "p00", b"running")]
+        for sender, name, payload in notices:
+            await sender.publish(of.notice("one", name), payload, retain=True)
+            if sender is server:
+                assert await party.receive() == (of.notice("one", name), payload)
+        sent = orders + [(of.notice("one", name), payload) for _, name, payload in notices]
+        for hearer in (operator, server):
+            assert sorted(await take(hearer, 5)) == sorted(sent)
+        await party.close()
+        party = await connected(both.near, "p00", *site)
+        assert sorted(await take(party, 3)) == sorted([*orders, sent[3]])
+        # Other messages would have come before this one.
+        await operator.publish(of.stop("one"), b"stop", retain=True)
+        for hearer in (operator, server, party):
+            assert await hearer.receive() == (of.stop("one"), b"stop")
+        for transport in (party, server, operator):
+            await transport.close()
 
     with bridged(tmp_path, tls) as both:
         run(body)

@@ -60,8 +60,14 @@ BRIDGED = (
     ("readwrite", f"{_ROOT}/status/+"),
     ("read", f"{_ROOT}/down/+"),
     ("readwrite", f"{_ROOT}/peer/{SERVER}/{SERVER}"),
+    ("read", f"{_AGENTS}/orders/#"),
+    ("write", f"{_AGENTS}/status/+/+"),
+    ("read", f"{_AGENTS}/status/+/{SERVER}"),
 )
-"""Access of a bridge from a broker of parties, at the server's broker."""
+"""Access of a bridge from a broker of parties, at the broker of server and operator.
+
+Orders come from the operator there, and notices cross in both directions.
+"""
 
 
 def mosquitto_acl(bridges: Iterable[str] = ()) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId, RunId
 from securefl.protocol.wire import topics
-from securefl.runtime.transport.acl import OBSERVER, mosquitto_acl, permits
+from securefl.runtime.agents import board
+from securefl.runtime.transport.acl import BRIDGED, OBSERVER, mosquitto_acl, permits
 from securefl.runtime.transport.base import topic_matches
 from tests.looped import looped
 
+GUIDE = (Path(__file__).parents[3] / "docs" / "brokers.md").read_text()
+GUIDE_LINES = re.findall(r"^topic .*$", GUIDE, re.MULTILINE)
 RUN = RunId("r1")
 P1, P2 = PartyId("p1"), PartyId("p2")
 
@@ -93,4 +99,52 @@ def test_a_bridge_speaks_for_its_parties_and_hears_what_is_for_them() -> None:
         "topic readwrite sfl/1/+/status/+",
         "topic read sfl/1/+/down/+",
         "topic readwrite sfl/1/+/peer/server/server",
+        "topic read sfl-agents/1/+/orders/#",
+        "topic write sfl-agents/1/+/status/+/+",
+        "topic read sfl-agents/1/+/status/+/server",
     ]
+
+
+AGENTS = board.Topics("trial")
+OF_AGENTS = [
+    AGENTS.submission("one"),
+    AGENTS.stop("one"),
+    AGENTS.part("one", 3),
+    AGENTS.notice("one", "server"),
+    AGENTS.notice("one", "p1"),
+    AGENTS.probe,
+]
+
+
+@looped("topic", OF_AGENTS)
+def test_a_bridge_may_do_for_agents_what_these_may_do(topic: str) -> None:
+    """Messages that agents read come in, those that they write go out; of others only their notices."""
+    assert allowed_to_bridges("read", topic) == permits(P1, "read", topic)
+    writers = (P1, P2, SERVER)
+    notice = topic.startswith(f"{AGENTS.root}/status/")
+    assert allowed_to_bridges("write", topic) == (
+        notice and any(permits(one, "write", topic) for one in writers)
+    )
+
+
+@looped(
+    "line, topic",
+    [(line, topic) for line in GUIDE_LINES for topic in OF_AGENTS],
+)
+def test_the_lines_of_the_guide_are_allowed_at_the_hub(line: str, topic: str) -> None:
+    _, topic_filter, direction, _ = line.split()
+    if not topic_matches(topic_filter, topic):
+        return
+    for access in {"in": ["read"], "out": ["write"], "both": ["read", "write"]}[direction]:
+        assert allowed_to_bridges(access, topic)
+
+
+@looped("topic", [topic for topic in OF_AGENTS if topic != AGENTS.probe])
+def test_the_guide_has_a_line_for_each_topic_of_agents(topic: str) -> None:
+    ways = {line.split()[2] for line in GUIDE_LINES if topic_matches(line.split()[1], topic)}
+    wanted = {"in": allowed_to_bridges("read", topic), "out": allowed_to_bridges("write", topic)}
+    assert ways == {way for way, needed in wanted.items() if needed}
+
+
+def allowed_to_bridges(access: str, topic: str) -> bool:
+    return any(access in which and topic_matches(topic_filter, topic) for which, topic_filter in BRIDGED)
