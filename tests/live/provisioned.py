@@ -23,7 +23,7 @@ import pytest
 
 from securefl.training.models.tensors import write_tensors
 from tests.live.federated import LIMIT
-from tests.live.test_service_accounts import as_agent, as_user, clean
+from tests.live.other_users import as_agent, as_user, clean
 
 OTHERS = ("server", "broker", "observer")
 UIDS = {

@@ -20,11 +20,11 @@ from securefl.runtime.transport.broker import find_mosquitto
 from tests.live.federated import LIMIT
 from tests.live.provisioned import Place, broker, change_policy, sites_with_policies, write_weights
 from tests.live.test_deployment_guide import HOSPITAL
-from tests.live.test_service_accounts import others_can_start_it
 from tests.unit.provision.test_no_key_leaves import leaks
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("users"),
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is needed"),
 ]
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
@@ -44,13 +44,6 @@ join = 120
 [stop]
 rounds = 2
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def users() -> None:
-    """Skip unless processes of other users can run."""
-    if not others_can_start_it():
-        pytest.skip("root, setpriv and an interpreter for all users are needed")
 
 
 def spelled(start: str, **other: str) -> list[str]:

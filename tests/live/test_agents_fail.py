@@ -16,10 +16,10 @@ import pytest
 from securefl.runtime.transport.broker import find_mosquitto
 from tests.live.federated import LIMIT
 from tests.live.provisioned import Place, broker, change_policy, sites_with_policies, write_weights
-from tests.live.test_service_accounts import others_can_start_it
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("users"),
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is needed"),
 ]
 SITES = ("p00", "p01", "p02")
@@ -60,13 +60,6 @@ class Hospital:
             time.sleep(0.05)
         return {name: value + 1 for name, value in parameters.items()}, 60, {}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def users() -> None:
-    """Skip unless processes of other users can run."""
-    if not others_can_start_it():
-        pytest.skip("root, setpriv and an interpreter for all users are needed")
 
 
 @pytest.fixture

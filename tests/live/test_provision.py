@@ -25,11 +25,11 @@ from securefl.runtime.transport.broker import find_mosquitto
 from tests.live.federated import LIMIT
 from tests.live.provisioned import UIDS, Place, begin, broker, machines, quiet, write_weights
 from tests.live.test_deployment_guide import HOSPITAL
-from tests.live.test_service_accounts import others_can_start_it
 from tests.unit.provision.test_no_key_leaves import leaks
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("users"),
     pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is needed"),
 ]
 SITES = ("p00", "p01", "p02")
@@ -48,13 +48,6 @@ join = 120
 [stop]
 rounds = 2
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def users() -> None:
-    """Skip unless processes of other users can run."""
-    if not others_can_start_it():
-        pytest.skip("root, setpriv and an interpreter for all users are needed")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Users are numbers, so that none is made. It takes root, and an interpreter that 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
@@ -25,6 +24,7 @@ from sklearn.datasets import load_breast_cancer
 from securefl.runtime.transport.broker import find_mosquitto
 from securefl.scenario import load_scenario
 from tests.live.federated import LIMIT
+from tests.live.other_users import as_user, clean
 from tests.live.test_deployment_guide import (
     NAMES,
     PARTIES,
@@ -44,50 +44,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "own_training"
 UIDS = {name: 42_310 + number for number, name in enumerate(NAMES)}
 
 
-def as_user(uid: int) -> list[str]:
-    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-
-
-def as_agent(uid: int) -> list[str]:
-    """Words for a user whose processes start this interpreter themselves.
-
-    Below a closed home, as of root, they need a right for that, to read what is not theirs.
-    """
-    again = "import os, sys; os.execv(sys.executable, [sys.executable, '-c', ''])"
-    words = [*as_user(uid), sys.executable, "-c", again]
-    if subprocess.run(words, env=clean(), cwd="/", capture_output=True, check=False).returncode == 0:
-        return as_user(uid)
-    right = "+dac_read_search"
-    return [*as_user(uid), f"--inh-caps={right}", f"--ambient-caps={right}"]
-
-
-def clean(**given: str) -> dict[str, str]:
-    """The environment of a service: nothing of the person who starts the tests."""
-    return {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **given}
-
-
-def others_can_start_it() -> bool:
-    """Return True if a user without a name can start this interpreter, and load what a party needs."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        return False
-    loads = [*as_user(UIDS["p00"]), sys.executable, "-c", "import torch, securefl.cli.app, sklearn.datasets"]
-    return subprocess.run(loads, env=clean(), cwd="/", capture_output=True, check=False).returncode == 0
-
-
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("users"),
     pytest.mark.skipif(
         find_mosquitto() is None or shutil.which("openssl") is None or shutil.which("bash") is None,
         reason="mosquitto, openssl and bash are needed",
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def users() -> None:
-    """Skip unless processes of other users can run; the check starts torch, so collection does without."""
-    if not others_can_start_it():
-        pytest.skip("root, setpriv and an interpreter for all users are needed")
 
 
 def done_as_written(text: str, name: str, site: Path, where: Path) -> None:
