@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -142,11 +142,12 @@ def list_runs(place: PlaceArgument) -> None:
         orders = agents.submitted_before(place) | state.orders
         for order in sorted(orders.values(), key=lambda one: one.rank):
             notices = state.notices_of(order)
-            counts = _counts(notices, agents.machines_of(order, history))
-            leader = notices.get(SERVER)
-            rows.append(
-                (order.content.run, leader.state if leader else "no answer", counts, order.content.note)
-            )
+            states = {
+                name: agents.state_shown(name, notices, history)
+                for name in agents.machines_of(order, history)
+            }
+            leader = states.pop(SERVER)
+            rows.append((order.content.run, leader, _counts(list(states.values())), order.content.note))
         _table(("run", "server", "sites", "note"), rows)
         return
     register = _register(place)
@@ -181,11 +182,9 @@ def show(place: PlaceArgument, run: RunArgument) -> None:
     rows = []
     for name in agents.machines_of(order, history):
         one = notices.get(name)
-        rows.append(
-            (name, one.state, one.reason, one.time)
-            if one
-            else (name, "no answer", "is its agent running?", "")
-        )
+        shown = agents.state_shown(name, notices, history)
+        why = "is its agent running?" if shown == "no answer" else ""
+        rows.append((name, shown, one.reason, one.time) if one else (name, shown, why, ""))
     _table(("machine", "state", "reason", "time"), rows)
 
 
@@ -308,8 +307,7 @@ def _describe(order: agents.Order) -> None:
         console.say(f"    {line}")
 
 
-def _counts(notices: Mapping[PartyId, agents.Notice], machines: Sequence[PartyId]) -> str:
-    states = [notices[name].state if name in notices else "no answer" for name in machines if name != SERVER]
+def _counts(states: Sequence[str]) -> str:
     return ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(states))
 
 

@@ -11,6 +11,7 @@ from .operator_side import machines_of as machines_of
 from .operator_side import prepare as prepare
 from .operator_side import repeat_files as repeat_files
 from .operator_side import sign_stop as sign_stop
+from .operator_side import state_shown as state_shown
 from .operator_side import submitted_before as submitted_before
 from .policy import POLICY as POLICY
 from .policy import code_policy as code_policy

@@ -257,6 +257,19 @@ def machines_of(order: submission.Order, history: provision.History) -> list[Par
     return [SERVER, *dealer, *map(PartyId, order.content.parties)]
 
 
+def state_shown(
+    name: PartyId, notices: Mapping[PartyId, submission.Notice], history: provision.History
+) -> str:
+    """Return the state of a machine in a run for people.
+
+    Without a valid notice it is "removed" or "revoked" if the machine left the roster, else "no answer".
+    """
+    if name in notices:
+        return notices[name].state
+    member = history.members.get(name)
+    return (member.gone if member is not None else "") or "no answer"
+
+
 def submitted_before(folder: Path) -> dict[str, submission.Order]:
     """Return the submissions that the operator's folder keeps, by run."""
     history = provision.history_of(folder / provision.HISTORY)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from securefl.base.errors import ConfigError
+from securefl.cli import runs
 from securefl.runtime.agents.engine import PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionEvaluator, epsilon_of_run
-from securefl.runtime.agents.operator_side import Wish, prepare, submitted_before
+from securefl.runtime.agents.operator_side import BoardState, Wish, prepare, submitted_before
 from securefl.runtime.agents.policy import read_policy
 from securefl.runtime.agents.register import KnownRun, Register, RunRecord
+from securefl.runtime.provision.history import History
 from securefl.runtime.provision.kit import read_kit
 from securefl.scenario import load_scenario
 from tests.unit.cli.programs import call, refusal
-from tests.unit.provision.machines import Machines, contents
+from tests.unit.provision.machines import Machines, contents, done
 
 PRIVATE = """\
 name = "private"
@@ -106,6 +109,28 @@ def test_only_sites_and_servers_have_agents(kits: Machines) -> None:
     assert "policy.toml: cannot be read" in refusal(call("agent", kit_of(kits)))
     (kits.at("p00") / "policy.toml").write_text("decision = 1\n")
     assert "decision" in refusal(call("agent", kit_of(kits)))
+
+
+def test_machines_that_left_are_shown_as_such(kits: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their notices are no longer valid; the others have not answered."""
+    prepare(kits.operator, Wish(run="one"))
+    done("remove", kits.operator, "p01")
+    done("revoke", kits.operator, "p02", "--reason", "stolen")
+
+    async def board(_folder: Path) -> tuple[BoardState, History]:
+        return BoardState(), kits.history()
+
+    monkeypatch.setattr(runs, "_read_board", board)
+    (row,) = call("runs", "list", kits.operator).stdout.splitlines()[1:]
+    assert re.split(r"\s{2,}", row)[:3] == ["one", "no answer", "1 no answer, 1 removed, 1 revoked"]
+    told = call("runs", "show", kits.operator, "one").stdout.splitlines()
+    assert [re.split(r"\s{2,}", line.strip())[:2] for line in told[-4:]] == [
+        ["server", "no answer"],
+        ["p00", "no answer"],
+        ["p01", "removed"],
+        ["p02", "revoked"],
+    ]
+    assert [line.count("is its agent running?") for line in told[-4:]] == [1, 1, 0, 0]
 
 
 def test_a_policy_is_written_once(kits: Machines) -> None:
