@@ -20,5 +20,4 @@ from .policy import read_policy as read_policy
 from .register import LOG as LOG
 from .register import Register as Register
 from .submission import ENDED as ENDED
-from .submission import Notice as Notice
 from .submission import Order as Order

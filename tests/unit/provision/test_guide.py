@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from securefl.base.errors import ConfigError
+from securefl.runtime.agents.kit_code import check_kit_code
 from securefl.runtime.provision.kit import read_kit
 from securefl.runtime.provision.operator_folder import history_of
 from securefl.runtime.provision.project import read_project
@@ -75,6 +77,18 @@ def accept(here: Path, name: str, operator: str, monkeypatch: pytest.MonkeyPatch
         done([word.replace("p00", name).replace(FINGERPRINT, operator) for word in words])
 
 
+def allow_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last command of section 3; the code is not imported."""
+    kit = read_kit(folder / "kit.toml")
+    with pytest.raises(ConfigError, match="imports hospital:Hospital"):
+        check_kit_code(kit)
+    (folder / "hospital.py").write_text("raise SystemExit")
+    with monkeypatch.context() as there:
+        there.chdir(folder)
+        done(spelled("agent kit.toml --write-policy"))
+    assert check_kit_code(kit) == "hospital:Hospital as policy.toml allows"
+
+
 def sign(name: str, fingerprint: str) -> None:
     words = spelled("provision sign operator p00.request")
     done([word.replace("p00", name).replace(FINGERPRINT, fingerprint) for word in words])
@@ -91,6 +105,7 @@ def test_the_page_works_word_by_word(here: Path, monkeypatch: pytest.MonkeyPatch
     for name in NAMES:
         stem = f"securefl-hospitals-{name}"
         assert f"{stem}{'' if name == 'broker' else '@'}.service" in units
+    allow_code(here / "p00", monkeypatch)
     assert read_kit(here / "p00" / "kit.toml").content.run.broker == "mqtts://broker.example.org:8883"
 
     sign("p00", request(here, "p00", monkeypatch, "--rotate"))
