@@ -305,10 +305,8 @@ class TestOwnConfiguration:
         assert not any(name == V for _, name in spy.masked)
 
     def test_a_server_that_passes_it_off_as_the_same_is_refused(self) -> None:
-        def any_hello(
-            _ctx: object, phase: CollectingHellos, sender: PartyId, _place: object, m: Any, f: bytes
-        ) -> Any:
-            return replace(phase, hellos={**phase.hellos, sender: (m, f)})
+        def any_hello(_ctx: object, phase: CollectingHellos, event: Any, message: Any) -> Any:
+            return replace(phase, hellos={**phase.hellos, event.sender: (message, event.signed)})
 
         world, spy = self._world(
             clusters_are(ALONE), self.ONE_DIGEST, patch_seen(server, "on_hello", any_hello)

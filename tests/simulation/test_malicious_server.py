@@ -466,10 +466,8 @@ class TestModelsAndHellos:
 
     @staticmethod
     def _any_hello() -> Any:
-        def on_hello(
-            _ctx: object, phase: Any, sender: PartyId, _place: object, message: Hello, frame: bytes
-        ) -> Any:
-            return replace(phase, hellos={**phase.hellos, sender: (message, frame)})
+        def on_hello(_ctx: object, phase: Any, event: Any, message: Hello) -> Any:
+            return replace(phase, hellos={**phase.hellos, event.sender: (message, event.signed)})
 
         return patch_seen(server, "on_hello", on_hello)
 

@@ -28,6 +28,8 @@ from securefl.protocol.kernel.effects import (
     ATOMS,
     CLAIMED,
     DREW,
+    LEADS,
+    REVEALED,
     Aborted,
     AwaitSent,
     Choose,
@@ -84,6 +86,8 @@ RUN = RunId("test")
 MAX_STEPS = 200_000
 RESTART_SECONDS = 2.0
 """Between the end of a server and the start of the next one."""
+PARTY_RESTART_SECONDS = 0.5
+"""The same of a party: less than a step goes on without it."""
 
 EffectSeam = Callable[[Event[AnyMessage], tuple[RunEffect, ...]], tuple[RunEffect, ...]]
 
@@ -96,7 +100,7 @@ class Op:
     """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit.
 
     ``corrupt`` spoils the signature; ``spoil`` the first box of a correctly signed ``ShareBoxes``;
-    ``restart`` kills the server before this is sent, and starts another one on what it has written down.
+    ``restart`` kills the process before this is sent, and starts another one on what it has written down.
     """
 
     act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil", "restart"]
@@ -136,7 +140,7 @@ class Node:
 
 
 class Revival:
-    """The start of another server where one was killed."""
+    """The start of another process where one was killed."""
 
 
 @dataclass(order=True)
@@ -215,33 +219,32 @@ class World:
         self.nodes: dict[PartyId, Node] = {}
         start = initial if initial is not None else np.zeros(self.plan.total_parameters, dtype=np.float32)
         self.starts = 1
-        """Servers that have been started."""
+        """Servers, and parties that were killed, that have been started."""
         self.server_store = MemoryStore()
         self._initial = start
         self._software = software
-        server = self._server()
-        for name, machine in [(SERVER, server)] + [
-            (
-                n,
-                PartyMachine(
-                    PartyContext(
-                        self.plan,
-                        n,
-                        samples(n),
-                        root.child("party", n),
-                        (seams or {}).get(n, HONEST),
-                        released_sums=given(self.plan, n),
-                        metric_atoms=kept(n),
-                        identity=identities[n],
-                        first=self.first_link(start),
-                        prepared=self.plan.sums.prepare(),
-                        software=software(n),
-                        trains_last=trains_last,
-                    )
-                ),
+
+        def party(name: PartyId, **journal: Any) -> PartyMachine:
+            return PartyMachine(
+                PartyContext(
+                    self.plan,
+                    name,
+                    samples(name),
+                    root.child("party", name),
+                    (seams or {}).get(name, HONEST),
+                    released_sums=given(self.plan, name),
+                    metric_atoms=kept(name),
+                    identity=identities[name],
+                    first=self.first_link(start),
+                    prepared=self.plan.sums.prepare(),
+                    software=software(name),
+                    trains_last=trains_last,
+                    **journal,
+                )
             )
-            for n in names
-        ]:
+
+        self._party = party
+        for name, machine in [(SERVER, self._server())] + [(name, party(name)) for name in names]:
             self.nodes[name] = Node(
                 name,
                 machine,
@@ -269,11 +272,18 @@ class World:
 
     def kill_server(self) -> None:
         """Kill the server, and start another one in a while."""
-        self._crash(self.server)
-        self._schedule(RESTART_SECONDS, SERVER, Revival())
+        self.restart(SERVER)
+
+    def restart(self, name: PartyId) -> None:
+        """Kill a process, and start another one of that name in a while, a party's in a moment."""
+        self._crash(self.nodes[name])
+        self._schedule(RESTART_SECONDS if name == SERVER else PARTY_RESTART_SECONDS, name, Revival())
 
     def _revive(self, node: Node) -> None:
-        """Start another server on what the last one has written down."""
+        """Start another process on what the last one has written down."""
+        if node.name != SERVER:
+            self._revive_party(node)
+            return
         resumed = None
         if node.kept is not None:
             kept = checkpoint_from(node.kept, self.plan, "checkpoint")
@@ -289,6 +299,20 @@ class World:
         node.machine = self._server(resumed)
         node.outbox = Outbox(RUN, self.identities[SERVER], self._root.child("outbox", SERVER, self.starts))
         node.inbox = Inbox(RUN, SERVER, self.plan.roster, max_message=64 * 1024 * 1024)
+        node.alive = True
+        node.phase, effects = node.machine.start(self.now)
+        self._perform(node, effects)
+
+    def _revive_party(self, node: Node) -> None:
+        leaders = [bytes.fromhex(step.removeprefix(LEADS)) for _, step in node.journal if LEADS in step]
+        rounds = [at for at, step in node.journal if step.startswith((REVEALED, "submitted", "released"))]
+        leader = leaders[-1] if leaders else b""
+        self.starts += 1
+        node.machine = self._party(node.name, last_spent_round=max(rounds, default=-1), leader=leader)
+        node.outbox = Outbox(
+            RUN, self.identities[node.name], self._root.child("outbox", node.name, self.starts)
+        )
+        node.inbox = Inbox(RUN, node.name, self.plan.roster, max_message=64 * 1024 * 1024, leader=leader)
         node.alive = True
         node.phase, effects = node.machine.start(self.now)
         self._perform(node, effects)
@@ -446,7 +470,7 @@ class World:
             message = msgspec.structs.replace(message, boxes=(spoilt, *rest))
         frames = list(node.outbox.frames(effect.to, effect.place, message))
         if "restart" in acts:
-            self.kill_server()
+            self.restart(node.name)
         if "crash" in acts:
             self._crash(node)
         if not node.alive:

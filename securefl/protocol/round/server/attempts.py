@@ -36,7 +36,7 @@ def attempt_end_of(
     return step_end(
         deadline,
         instance.missing,
-        standing.late,
+        standing.late | standing.session.restarted,
         standing.session.disconnected,
         pace,
         least_answers(ctx.plan, asked),

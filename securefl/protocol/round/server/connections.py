@@ -1,4 +1,4 @@
-"""Connections at the server: hints against parties, and its own clock (ADR 0032)."""
+"""Connections at the server: hints against parties, restarted parties, and its own clock (ADR 0032)."""
 
 from collections.abc import Set
 from dataclasses import replace
@@ -54,6 +54,29 @@ def clear_hints(phase: phases.RunningPhase, party: PartyId) -> phases.RunningPha
             standing, late=standing.late - {party}, session=replace(standing.session, disconnected=gone)
         ),
     )
+
+
+def record_session(phase: phases.RunningPhase, party: PartyId, session: bytes) -> phases.RunningPhase:
+    """Record that a party was restarted in this round if its message comes from another session.
+
+    The inbox rejects all later frames of the earlier session, so no answer is lost. A hello that is not
+    announced yet is dropped: the new process may send its own.
+    """
+    known = phase.standing.session
+    if not session or known.answering.get(party, session) == session:
+        return phase
+    known = replace(known, restarted=known.restarted | {party})
+    phase = replace(phase, standing=replace(phase.standing, session=known))
+    if isinstance(phase, phases.CollectingHellos) and party in phase.hellos:
+        return replace(phase, hellos={one: hello for one, hello in phase.hellos.items() if one != party})
+    return phase
+
+
+def expect_answers(phase: phases.CollectingHellos, party: PartyId, session: bytes) -> phases.CollectingHellos:
+    """Expect a party's answers of this round from the process of ``session``."""
+    known = phase.standing.session
+    known = replace(known, answering={**known.answering, party: session}, restarted=known.restarted - {party})
+    return replace(phase, standing=replace(phase.standing, session=known))
 
 
 def adjust_clock(phase: phases.RunningPhase, event: kernel.Event[messages.AnyMessage]) -> phases.RunningPhase:

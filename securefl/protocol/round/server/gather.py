@@ -12,7 +12,7 @@ from securefl.methods import clustering
 from securefl.protocol import kernel, messages, secure_sum, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.party.draw import MAX_REDRAWS
-from securefl.protocol.round.server import phases, proving, resuming, stepping
+from securefl.protocol.round.server import connections, phases, proving, resuming, stepping
 from securefl.protocol.round.server.features.suspicion import count_void_draw as lost_bets
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
@@ -37,7 +37,12 @@ def begin_round(
     model = statement.model_digest(standing.params, standing.values)
     standing = replace(
         standing,
-        session=replace(standing.session, lost_broker=standing.session.clock.offline_since is not None),
+        session=replace(
+            standing.session,
+            lost_broker=standing.session.clock.offline_since is not None,
+            answering=phases.NO_SESSIONS,
+            restarted=frozenset(),
+        ),
     )
     greeting, effects = invite(ctx, standing, 0, model, standing.excluded, now)
     return greeting, (
@@ -94,7 +99,7 @@ def on_all_sent(
 
 
 def resend_invitation(
-    ctx: phases.ServerContext, phase: phases.CollectingHellos, party: PartyId
+    ctx: phases.ServerContext, phase: phases.CollectingHellos, party: PartyId, session: bytes
 ) -> tuple[phases.CollectingHellos, reports.Effects]:
     """Resend the round's model and invitation, once, to a party that started since.
 
@@ -106,7 +111,8 @@ def resend_invitation(
     if phase.draw:
         # Draw 0, which it would have to answer first, is void.
         return phase, ()
-    return replace(phase, reinvited=phase.reinvited | {party}), (
+    after = connections.expect_answers(phase, party, session)
+    return replace(after, reinvited=phase.reinvited | {party}), (
         kernel.Send(party, kernel.Place(standing.round), model_message(standing)),
         kernel.Send(
             party,
@@ -119,12 +125,11 @@ def resend_invitation(
 def on_hello(
     ctx: phases.ServerContext,
     phase: phases.CollectingHellos,
-    sender: PartyId,
-    place: kernel.Place,
+    event: kernel.Received[messages.AnyMessage],
     message: messages.Hello,
-    signed: bytes,
 ) -> phases.CollectingHellos:
     """Accept a hello to this server's draw."""
+    sender, place = event.sender, event.place
     if wire.epoch_of(message.leader) < phase.standing.epoch:
         # Sent before this server started.
         return phase
@@ -142,9 +147,10 @@ def on_hello(
         raise PeerError(sender, "states atoms that this run does not have")
     if not is_valid_group(ctx.plan, message.group):
         raise PeerError(sender, f"names group {message.group}, which does not exist")
-    if sender in phase.hellos or sender in phase.excluded or not signed:
+    if sender in phase.hellos or sender in phase.excluded or not event.signed:
         raise PeerError(sender, "sends a Hello at the wrong time")
-    return replace(phase, hellos={**phase.hellos, sender: (message, signed)})
+    after = connections.expect_answers(phase, sender, event.session)
+    return replace(after, hellos={**phase.hellos, sender: (message, event.signed)})
 
 
 def close_hellos(

@@ -124,6 +124,7 @@ class ServerMachine:
         self, phase: phases.RunningPhase, event: kernel.Received[messages.AnyMessage]
     ) -> tuple[phases.ServerPhase, Effects]:
         current = connections.clear_hints(phase, event.sender)
+        current = connections.record_session(current, event.sender, event.session)
         after: phases.ServerPhase = current
         effects: Effects
         try:
@@ -143,7 +144,7 @@ class ServerMachine:
         if sender not in ctx.plan.roster.parties and not deals:
             raise PeerError(sender, "is not a party of this run")
         if isinstance(event.message, messages.Here | messages.Join):
-            return self._on_here(phase, sender, event.message)
+            return self._on_here(phase, event, event.message)
         if isinstance(event.message, messages.Software):
             return on_software(ctx, phase, sender, event.message)
         if (
@@ -175,7 +176,7 @@ class ServerMachine:
         effects: Effects = ()
         match event.message, phase:
             case messages.Hello() as message, phases.CollectingHellos():
-                after = gather.on_hello(ctx, phase, sender, place, message, event.signed)
+                after = gather.on_hello(ctx, phase, event, message)
             case messages.Reveal() as message, phases.CollectingNonces():
                 after = gather.on_reveal(ctx, phase, sender, place, message, event.signed)
             case messages.Endorse() as message, phases.Certifying():
@@ -203,14 +204,17 @@ class ServerMachine:
         )
 
     def _on_here(
-        self, phase: phases.RunningPhase, sender: PartyId, message: messages.Here | messages.Join
+        self,
+        phase: phases.RunningPhase,
+        event: kernel.Received[messages.AnyMessage],
+        message: messages.Here | messages.Join,
     ) -> tuple[phases.ServerPhase, Effects]:
         if isinstance(message, messages.Here):
             started = message.connection == 1
             if not started or not isinstance(phase, phases.CollectingHellos):
                 return phase, ()
-            return gather.resend_invitation(self._ctx, phase, sender)
-        return on_join(self._ctx, phase, sender, message)
+            return gather.resend_invitation(self._ctx, phase, event.sender, event.session)
+        return on_join(self._ctx, phase, event.sender, message)
 
     def _settle(
         self, phase: phases.ServerPhase, effects: Effects, now: float
@@ -269,7 +273,7 @@ class ServerMachine:
         asked = len(missing) + len(_answers(phase))
         if isinstance(phase, phases.CollectingHellos):
             asked = standing.quorum.present or asked
-        least, late = waiting.least_answers(plan, asked), standing.late | spent
+        least, late = waiting.least_answers(plan, asked), standing.late | spent | standing.session.restarted
         return waiting.step_end(
             phase.deadline, missing, late, standing.session.disconnected, standing.session.pace, least
         )

@@ -34,6 +34,7 @@ from securefl.protocol.round.shared.online import OnlineClock
 from securefl.protocol.round.shared.plan import RunPlan
 
 NOBODY_GONE: Mapping[PartyId, float] = MappingProxyType({})
+NO_SESSIONS: Mapping[PartyId, bytes] = MappingProxyType({})
 NOTHING_REPORTED: Mapping[PartyId, messages.Software] = MappingProxyType({})
 
 
@@ -128,6 +129,10 @@ class ServerSession:
 
     disconnected: Mapping[PartyId, float] = field(default_factory=lambda: NOBODY_GONE)
     """Time when the broker reported a broken connection: a hint that shortens waiting."""
+    answering: Mapping[PartyId, bytes] = field(default_factory=lambda: NO_SESSIONS)
+    """Session of the process that sent the party's hello in this round, or was invited again."""
+    restarted: frozenset[PartyId] = frozenset()
+    """Parties with another process since: it lacks the round's secrets, so waiting for it is shortened."""
     pace: Pace = field(default_factory=Pace, compare=False)
     """Pace of the present step; in sums, the start of the first."""
     clock: OnlineClock = field(default_factory=OnlineClock)

@@ -1,7 +1,7 @@
 """Waiting at the server: until all answers, a deadline, or an earlier end by hints (ADR 0032).
 
-Hints (a broken connection, a missed deadline) shorten the wait for these parties, once enough answers show
-the usual time. They never exclude a party that answers in time.
+Hints (a broken connection, a missed deadline, a restart in the round) shorten the wait for these parties,
+once enough answers show the usual time. They never exclude a party that answers in time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def step_end(
 
     The usual time is the larger of the ``least``-th answer and the median: one of the ``least`` fastest is
     honest. No step ends before twice that time, nor before parties that are ``gone`` (since a time) could
-    return. ``late`` parties missed a deadline.
+    return. ``late`` parties missed a deadline, or were restarted in this round.
     """
     if not missing or len(pace.seconds_by_party) < least:
         return deadline
