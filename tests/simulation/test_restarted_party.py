@@ -56,7 +56,7 @@ def at(world: World, act: Callable[[Node, Any], bool]) -> None:
 def test_a_party_started_again_in_a_round_costs_no_deadline(kind: str, fields: dict[str, str]) -> None:
     """Its process returns before it is missed, in each step from its nonce on. Later rounds have it."""
     kind = "ChainedReveal" if kind == "Reveal" and fields is VERIFIED else kind
-    world = World(scenario(12, rounds="3", **fields, **LONG), ops=[Op("restart", P5, kind)]).run()
+    world = World(scenario(12, rounds="3", **fields, **LONG), ops=[Op("rejoin", P5, kind)]).run()
     assert (world.starts, world.counts.get((P5, kind), 0) > 0) == (2, True) or kind in {"Receipt", "Endorse"}
     first, *later = counted(world)
     assert first >= 8
@@ -85,7 +85,7 @@ def test_a_party_killed_after_its_hello_is_invited_again_and_counted() -> None:
 
 def _restart_if(world: World, node: Node, due: bool, name: PartyId = P5) -> bool:
     if due and node.name == SERVER:
-        world.restart(name)
+        world.restart_party(name)
         return True
     return False
 
@@ -112,7 +112,7 @@ def test_one_that_starts_again_and_again_gets_the_model_once_and_delays_nobody()
 
 def test_one_killed_in_a_second_draw_is_not_waited_for() -> None:
     """It cannot answer that draw without the first one, which is void."""
-    drops = [Op("drop", P4, "Reveal", 0), Op("restart", P5, "Hello", 1)]
+    drops = [Op("drop", P4, "Reveal", 0), Op("rejoin", P5, "Hello", 1)]
     world = World(scenario(9, rounds="2", **{**LONG, "deadlines__reveal": "5"}), ops=drops).run()
     assert [one.withheld for one in world.reports(DrawVoided)] == [(P4,)]
     assert counted(world) == [7, 9]
@@ -138,7 +138,7 @@ def test_a_broken_connection_of_the_same_process_is_no_restart() -> None:
 
 def test_frames_of_an_earlier_process_are_refused_and_cost_the_party_nothing() -> None:
     """A broker replays all frames that the first process has sent, while the second one trains."""
-    world = World(scenario(6, rounds="2", **LONG), ops=[Op("restart", P5, "MaskedInput")])
+    world = World(scenario(6, rounds="2", **LONG), ops=[Op("rejoin", P5, "MaskedInput")])
     recorded: list[bytes] = []
     frames = world.nodes[P5].outbox.frames
 
@@ -218,7 +218,7 @@ class TestSessions:
         ]
 
     def test_the_next_round_begins_without_restarts(self) -> None:
-        world = World(scenario(6, rounds="2", **LONG), ops=[Op("restart", P5, "MaskedInput")])
+        world = World(scenario(6, rounds="2", **LONG), ops=[Op("rejoin", P5, "MaskedInput")])
         restarted: list[tuple[int, frozenset[PartyId]]] = []
         world.observers.append(
             lambda node, _before, _event, after, _effects: (

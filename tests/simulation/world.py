@@ -100,10 +100,11 @@ class Op:
     """One fault. ``who`` is the sender; ``kind`` of message; the ``nth`` (from 0) such message is hit.
 
     ``corrupt`` spoils the signature; ``spoil`` the first box of a correctly signed ``ShareBoxes``;
-    ``restart`` kills the process before this is sent, and starts another one on what it has written down.
+    ``restart`` kills the server before this is sent, ``rejoin`` its sender, a party; another one is started
+    on what the process has written down.
     """
 
-    act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil", "restart"]
+    act: Literal["drop", "duplicate", "delay", "crash", "corrupt", "spoil", "restart", "rejoin"]
     who: str
     kind: str
     nth: int = 0
@@ -272,12 +273,13 @@ class World:
 
     def kill_server(self) -> None:
         """Kill the server, and start another one in a while."""
-        self.restart(SERVER)
+        self._crash(self.server)
+        self._schedule(RESTART_SECONDS, SERVER, Revival())
 
-    def restart(self, name: PartyId) -> None:
-        """Kill a process, and start another one of that name in a while, a party's in a moment."""
+    def restart_party(self, name: PartyId) -> None:
+        """Kill a party, and start another process of it in a moment."""
         self._crash(self.nodes[name])
-        self._schedule(RESTART_SECONDS if name == SERVER else PARTY_RESTART_SECONDS, name, Revival())
+        self._schedule(PARTY_RESTART_SECONDS, name, Revival())
 
     def _revive(self, node: Node) -> None:
         """Start another process on what the last one has written down."""
@@ -469,10 +471,7 @@ class World:
             spoilt = (holder, box[:-1] + bytes([box[-1] ^ 1]))
             message = msgspec.structs.replace(message, boxes=(spoilt, *rest))
         frames = list(node.outbox.frames(effect.to, effect.place, message))
-        if "restart" in acts:
-            self.restart(node.name)
-        if "crash" in acts:
-            self._crash(node)
+        self._kill(node, acts)
         if not node.alive:
             return
         self.frames += frames
@@ -486,6 +485,14 @@ class World:
         for frame in frames * copies:
             for target in targets:
                 self._schedule(delay, target, frame)
+
+    def _kill(self, node: Node, acts: list[str]) -> None:
+        if "restart" in acts:
+            self.kill_server()
+        if "rejoin" in acts:
+            self.restart_party(node.name)
+        if "crash" in acts:
+            self._crash(node)
 
     def _crash(self, node: Node) -> None:
         node.alive = False
