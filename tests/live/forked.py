@@ -12,6 +12,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, cast
 
+from securefl.protocol.round import AnyReport
 from securefl.protocol.wire import Delivery
 from securefl.runtime.process import parent_death
 from securefl.runtime.process.children import PRELOAD
@@ -48,7 +49,7 @@ def fork(
 
     Training takes ``training`` seconds longer. The disk is full for every file beyond ``room`` bytes. A
     server listens for others for ``listening`` seconds. It is killed as it has received the first message of
-    that round and kind, ``dies_at``.
+    that round and kind, ``dies_at``, or with kind "RoundDone" after its step, before the round is reported.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOAD))
@@ -108,3 +109,11 @@ def _die_at(round_: int, kind: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     cast("Any", ProcessWitness).record_received = last
+    report = ProcessWitness.report
+
+    def ended(witness: ProcessWitness, now: float, item: AnyReport) -> None:
+        if (getattr(item, "round", -1), type(item).__name__) == (round_, kind) == (round_, "RoundDone"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        report(witness, now, item)
+
+    cast("Any", ProcessWitness).report = ended

@@ -269,6 +269,28 @@ def test_a_simulation_like_it_has_the_same_model(
             assert ran["clusters"]["opened"] == again["clusters"]["opened"]
 
 
+def test_a_server_killed_as_it_tests_a_model_has_the_whole_row(tmp_path: Path) -> None:
+    """The next server ends the round: its row lists the sums that the first one opened."""
+    more = ("--set", "clustering.reclusterings=2", "--set", "leakage.mode=report")
+    with site(tmp_path, "mosquitto", parties=6, size=3) as place:
+        parties = place.start_parties(*more, training=0.1)
+        first = place.start("server", *more, dies_at=(1, "RoundDone"))
+        first.process.join(LIMIT)
+        assert first.process.exitcode == -signal.SIGKILL, first.wait(LIMIT)
+        assert [row["round"] for row in place.rows()] == [0]
+        check_end(place, place.start("server", *more), parties, 3, void=0)
+        for row in place.rows():
+            opened = row["clusters"]["opened"]
+            assert [(one["reclustering"], one["cluster"]) for one in opened] == [
+                (0, 0),
+                (0, 1),
+                (1, 0),
+                (1, 1),
+            ]
+            assert all(len(one["survivors"]) == 3 for one in opened)
+            assert row["counted"] == 6
+
+
 TIGHT = tuple(
     word
     for step in ("hello", "reveal", "keys", "shares", "training", "certify", "release")

@@ -636,4 +636,4 @@ def test_a_server_that_tests_an_earlier_ones_model_knows_its_step() -> None:
         )
         phase, effects = machine.step(phase, Received(0.1, name, Place(-1), known))
     assert isinstance(phase, Evaluating)
-    assert Report(StepRestored(1, norms[-1])) in effects
+    assert Report(StepRestored(1, norms[-1])) in effects, "without a journal its sums are unknown"

@@ -67,7 +67,7 @@ class RoundDraft:
         notes.enter_step("")
         counted = {party for seen in self.sums for party in seen.counted}
         if not self.sums and done.opened:
-            # They opened at an earlier server, which was killed while testing the model.
+            # They opened at an earlier server, killed while testing the model, and are unknown here.
             counted = set(done.survivors)
         few = "too few of its members were left at the freeze"
         lost = {key: notes.lost.get(key, notes.closed.get(key[0], few)) for key in done.lost}

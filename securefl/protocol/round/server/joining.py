@@ -117,7 +117,9 @@ def _start_or_continue(
             return repeat_request(ctx, standing, certified, now)
         if done is not None:
             return phases.Evaluating(standing, done, kept.norm, is_repeated=True), (
-                kernel.Report(reports.StepRestored(done.round, kept.norm)),
+                kernel.Report(
+                    reports.StepRestored(done.round, kept.norm, resuming.sums_before(ctx, ctx.resumed, done))
+                ),
                 kernel.Evaluate(done.round, standing.params),
             )
     if standing.claims.pending is not None:

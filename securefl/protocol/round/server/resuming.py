@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from securefl.base.ids import EVERYONE, SERVER, PartyId
+from securefl.methods import clustering
 from securefl.protocol import kernel, messages, wire
 from securefl.protocol.round import walk
 from securefl.protocol.round.server import phases
@@ -168,6 +169,25 @@ def end_announced_round(
         *(kernel.Report(reports.InstanceLost(round_, *key, VOID_BY_RESTART)) for key in lost),
         *map(kernel.Report, effects),
         kernel.Evaluate(round_, standing.params),
+    )
+
+
+def sums_before(
+    ctx: phases.ServerContext, resumed: phases.Resumed, done: reports.RoundDone
+) -> tuple[reports.SumSeen, ...]:
+    """Return the sums of a round that an earlier server opened, from its draw in the journal.
+
+    A survivor is counted in each sum of its clusters. Empty if the journal has another round, and with hidden
+    groups, whose numbers of updates are unknown.
+    """
+    if done.round != resumed.announced or clustering.hides_groups(ctx.plan.scenario.groups):
+        return ()
+    survivors, drew = frozenset(done.survivors), resumed.drawn_clusters
+    clusters = {(r, j): members for r, row in enumerate(drew) for j, members in enumerate(row)}
+    return tuple(
+        reports.SumSeen(*key, clusters[key], tuple(p for p in clusters[key] if p in survivors))
+        for key in done.opened
+        if key in clusters
     )
 
 

@@ -9,7 +9,7 @@ from securefl.base.arrays import F32
 from securefl.base.ids import PartyId
 from securefl.methods.metrics import Doubted, Measured
 from securefl.protocol.round.shared.reports.base import AnyReport
-from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes
+from securefl.protocol.round.shared.reports.notes import ClusterKey, RoundNotes, SumSeen
 from securefl.protocol.round.shared.reports.picture import DONE, AnyPicture, mark_parties
 
 MOST_TOLD: Final = 4
@@ -65,9 +65,12 @@ class StepRestored(AnyReport):
 
     round: int
     update_norm: float | None
+    sums: tuple[SumSeen, ...] = ()
+    """Sums that the earlier server opened; empty if unknown."""
 
     def note(self, notes: RoundNotes) -> None:
         notes.norm = self.update_norm
+        notes.sums.extend(self.sums)
 
 
 @dataclass(frozen=True, slots=True)
