@@ -8,7 +8,7 @@ literal regression.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -486,7 +486,7 @@ class World:
             for target in targets:
                 self._schedule(delay, target, frame)
 
-    def _kill(self, node: Node, acts: list[str]) -> None:
+    def _kill(self, node: Node, acts: Collection[str]) -> None:
         if "restart" in acts:
             self.kill_server()
         if "rejoin" in acts:
