@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -136,12 +136,30 @@ def check_answer(
         run=run,
         digests={name: signed.sha256(content) for name, content in contents.items()},
     )
+    _check_own_files(folder, contents, (settings.scenario_name, settings.weights_name), former)
     extra = _service_contents(settings, folder, member.name)
     return Acceptance(folder, kit, {**contents, **extra})
 
 
 def _former(folder: Path) -> MachineKit | None:
     return read_kit(folder / KIT) if (folder / KIT).exists() else None
+
+
+def _check_own_files(
+    folder: Path, contents: Mapping[str, bytes], names: Iterable[str], former: MachineKit | None
+) -> None:
+    """Check that files whose names the operator chooses replace no file of the site, such as a policy."""
+    written = former.content.digests if former is not None else {}
+    for name in names:
+        if name not in contents or name in written:
+            continue
+        found = files.read_if_there(folder / name)
+        if found is not None and found != contents[name]:
+            raise ConfigError(
+                str(folder / name),
+                "exists already, and is not of a kit: the answer would replace it",
+                "move it away, or ask the operator for another name",
+            )
 
 
 def _check_operator(

@@ -281,6 +281,8 @@ class History:
         if name not in WITHOUT_IDENTITY:
             public = _identity(name, entry.verify_key, entry.seal_key, self.source)
         new = Member(name, public, (self._certificate(entry.certificate, name),), entry.fingerprint)
+        if entry.fingerprint != certificates.fingerprint_of(name, new.certificate.key, public):
+            raise ConfigError(name, "has a fingerprint that is not of its keys", _BROKEN)
         self.check_keys(name, _keys(new), name)
         if rotated and old is not None:
             if set(_keys(new)) & set(_keys(old)):

@@ -18,7 +18,7 @@ from securefl.base.crypto.keyfiles import read_identity, read_roster
 from securefl.base.errors import ConfigError
 from securefl.cli.app import app
 from securefl.runtime.provision import inputs
-from securefl.runtime.provision.accept import check_answer
+from securefl.runtime.provision.accept import Acceptance, check_answer
 from securefl.runtime.provision.answer import SMALL, read_answer
 from securefl.runtime.provision.certificates import utc_now
 from securefl.runtime.provision.kit import read_kit
@@ -293,6 +293,33 @@ def test_an_operator_names_no_code_and_no_file_of_the_site(
         made.sign(*MACHINES)
     assert f"weights_name: '{name}' is not valid in a kit" in made.refused("p00")
     assert not (made.at("p00") / name).exists()
+
+
+@pytest.mark.parametrize("field", ["scenario_name", "weights_name"])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_answer_replaces_no_file_of_the_site(field: str, first: bool, tmp_path: Path) -> None:
+    """An agent's policy may have any name, and a site's code reads files of its own."""
+    made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=b"weights")
+    if not first:
+        made.accept("p00")
+    name = {"scenario_name": "strict.toml", "weights_name": "strict.safetensors"}[field]
+    own = made.at("p00") / name
+    own.write_bytes(b"decision = 'ask'")
+    answer = read_answer(made.answer("p00"))
+    settings = msgspec.structs.replace(answer.body.settings, **{field: name})
+    forged = replace(answer, body=msgspec.structs.replace(answer.body, settings=settings))
+
+    def check() -> Acceptance:
+        stated = made.operator_fingerprint()
+        return check_answer(forged, "x.answer", made.at("p00"), utc_now(), fingerprint=stated)
+
+    with pytest.raises(ConfigError, match=f"{name}: exists already, and is not of a kit"):
+        check()
+    own.unlink()
+    checked = check()
+    # As after an interrupted acceptance.
+    own.write_bytes(checked.contents[name])
+    assert check().contents == checked.contents
 
 
 FORGED = [

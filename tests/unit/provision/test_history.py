@@ -119,13 +119,17 @@ def events(machines: Machines) -> list[tuple[AnyEvent, str]]:
         "verify_key": p00.public.verify_key.hex(),
         "seal_key": p00.public.seal_key.hex(),
         "certificate": p00.certificate.text,
-        "fingerprint": "",
+        "fingerprint": p00.fingerprint,
     }
     begun = decoded(history, 0).entry
     return [
         (begun, "begun is the first one"),
         (MemberAdded(**keys), "p00 has other keys already"),
         (MemberRotated(**keys), "p00 was rotated, but keeps a key"),
+        (
+            MemberRotated(**keys | {"fingerprint": p01.fingerprint}),
+            "p00 has a fingerprint that is not of its keys",
+        ),
         (MemberRotated(**keys | {"name": "p07"}), "p07 has no keys that could be replaced"),
         (MemberAdded(**keys | {"name": "p07"}), "certificate of p07 is not a certificate of p07"),
         (MemberAdded(**keys | {"name": "../x"}), "../x is not a name"),
