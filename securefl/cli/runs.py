@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -36,6 +36,9 @@ RunArgument = Annotated[
 ReasonOption = Annotated[str, typer.Option(help="Cause, in one line, for all who see the run.")]
 _POLL = 0.5
 """Seconds between two looks at a log."""
+_SHOWN: Final = 1_000
+_GOES_ON: Final = "... "
+"""Begin of a further part of a scenario's line, of which one has at most ``_SHOWN`` characters."""
 
 
 @app.command()
@@ -303,8 +306,19 @@ def _describe(order: agents.Order) -> None:
     console.say(f"submission {order.digest}, from {content.submitted}, valid until {content.expires}")
     console.say(f"{len(content.parties)} sites: {', '.join(content.parties)}; work: {work}")
     console.say(f"scenario, digest {content.scenario_digest[:16]}:")
-    for line in content.scenario.splitlines():
+    for line in _scenario_lines(content.scenario):
         console.say(f"    {line}")
+
+
+def _scenario_lines(scenario: str) -> Iterator[str]:
+    """Yield the lines of a scenario as TOML has them, long ones in parts: a person decides by them.
+
+    Other separators of lines, such as U+2028, may stand in a comment, whose rest would look like a table.
+    """
+    for line in scenario.replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        yield line[:_SHOWN]
+        for at in range(_SHOWN, len(line), _SHOWN):
+            yield f"{_GOES_ON}{line[at : at + _SHOWN]}"
 
 
 def _counts(states: Sequence[str]) -> str:

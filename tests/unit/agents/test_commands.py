@@ -74,6 +74,18 @@ def evaluate(kits: Machines, known: KnownRun, name: str = "p00") -> tuple[str, s
     return found.missing, found.against
 
 
+def test_a_scenario_is_shown_as_it_is_read(kits: Machines) -> None:
+    """A person decides by the shown text: no separator but TOML's begins a line, and none is cut."""
+    first = "evaluation = {" + " " * 2_500 + 'repeats = "accept"}\n# x\u2028[privacy]\x85unit = 1\n'
+    file = kits.folder / "shown.toml"
+    file.write_text(first + (kits.operator / "federation.toml").read_text())
+    known_run(kits, scenario=file)
+    told = [line.strip() for line in call("runs", "show", kit_of(kits), "one").stdout.splitlines()]
+    assert "# x?[privacy]?unit = 1" in told
+    assert not any(line.startswith("[privacy]") for line in told)
+    assert any(line.startswith("... ") and line.endswith('repeats = "accept"}') for line in told)
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
