@@ -92,17 +92,17 @@ def check_answer(
         ConfigError: it is of another operator, does not continue the kit's history, is for other keys, or has
             an expired certificate or no first weights. Nothing is written.
     """
-    if not _PLACE.fullmatch(str(Path(os.path.abspath(folder)))):  # noqa: PTH100 - links stay as they are
+    if not _PLACE.fullmatch(str(_place(folder))):
         raise ConfigError(
             str(folder),
             "has characters that units and mosquitto.conf cannot name",
             "choose a folder of A-Z a-z 0-9 . _ + / -",
         )
-    former = _former(folder)
+    former, settings = _former(folder), answer.body.settings
+    # Before a person is asked: the question names the project.
+    settings.check_texts(source)
     _check_operator(answer, source, former, fingerprint)
     member, keys = _own_keys(answer, source, folder)
-    settings = answer.body.settings
-    settings.check_texts(source)
     check_no_behaviours(settings.scenario, f"{source}: {settings.scenario_name}")
     member.certificate.check_dates(now)
     authority = answer.history.authority
@@ -139,6 +139,11 @@ def check_answer(
     _check_own_files(folder, contents, (settings.scenario_name, settings.weights_name), former)
     extra = _service_contents(settings, folder, member.name)
     return Acceptance(folder, kit, {**contents, **extra})
+
+
+def _place(folder: Path) -> Path:
+    """Return a folder as units and configurations name it: links stay as they are."""
+    return Path(os.path.abspath(folder))  # noqa: PTH100
 
 
 def _former(folder: Path) -> MachineKit | None:
@@ -283,7 +288,7 @@ def _weights(answer: Answer, source: str, given: Path | None) -> bytes:
 def _broker_contents(answer: Answer, folder: Path, found: KitFiles) -> dict[str, bytes]:
     settings = answer.body.settings
     stem = services.service_stem(settings.project, BROKER)
-    place = folder.absolute()
+    place = _place(folder)
     conf = broker_files.mosquitto_configuration(
         place,
         project=settings.project,
@@ -307,7 +312,7 @@ def _broker_contents(answer: Answer, folder: Path, found: KitFiles) -> dict[str,
 
 
 def _service_contents(settings: ProjectSettings, folder: Path, name: PartyId) -> dict[str, bytes]:
-    place = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
+    place = _place(folder)
     if name == BROKER:
         made = services.broker_service(place, project=settings.project, name=name)
     else:

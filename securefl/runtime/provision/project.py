@@ -22,10 +22,13 @@ Days = Annotated[int, Meta(ge=1, le=3_650)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?")
 DATA_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*")
-SCENARIO_NAME: Final = re.compile(r"(?!(kit|roster|policy)\.toml$)[A-Za-z0-9_][\w.-]*\.toml")
-WEIGHTS_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]*\.safetensors")
-"""Names of files that an operator writes into kits, from which Python imports and systemd takes units."""
-PREFIX: Final = re.compile(r"/[\w./-]+")
+SCENARIO_NAME: Final = re.compile(r"(?!(?i:kit|roster|policy)\.toml$)[A-Za-z0-9_][\w.-]{,60}\.toml")
+WEIGHTS_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{,60}\.safetensors")
+"""Names of files that an operator writes into kits, from which Python imports and systemd takes units.
+
+A disk may not tell ``Policy.toml`` from ``policy.toml``, and refuses names of more than 255 bytes.
+"""
+PREFIX: Final = re.compile(r"/[\w./-]{1,200}")
 
 
 def broker_url(host: str, port: int) -> str:

@@ -99,7 +99,7 @@ _COMPOSE: Final = """\
 services:
   {name}:
     image: securefl
-    hostname: {hostname}
+    hostname: "{hostname}"
     restart: on-failure
     stop_grace_period: 10m
     init: true

@@ -253,6 +253,19 @@ def test_a_folder_that_no_unit_can_name_is_refused(machines: Machines) -> None:
     )
 
 
+def test_a_broker_in_a_folder_that_no_unit_can_name(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way to a machine's folder may lead through one whose name has a line feed."""
+    (machines.folder / "a\nplugin x").mkdir()
+    monkeypatch.chdir(machines.folder / "a\nplugin x")
+    operator = machines.operator_fingerprint()
+    done("accept", machines.answer("broker"), "--out", "../broker", "--operator", operator)
+    text = (machines.at("broker") / "mosquitto.conf").read_text()
+    assert "plugin" not in text
+    assert f"cafile {machines.at('broker')}/ca.pem\n" in text
+
+
 def test_a_disk_that_is_full_leaves_the_former_kit(kits: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kit of which only some files are new starts nothing, until the answer is accepted again."""
     done("remove", kits.operator, "p02")
@@ -328,7 +341,12 @@ FORGED = [
     ("broker_host", ""),
     ("broker_port", 0),
     ("broker_port", 70_000),
+    ("project", "x\x1b]52;c;aWQ="),
     ("scenario_name", "policy.toml"),
+    ("scenario_name", "Policy.TOML"),
+    ("scenario_name", "Policy.toml"),
+    ("scenario_name", f"{'a' * 250}.toml"),
+    ("weights_name", f"{'a' * 240}.safetensors"),
     ("scenario_name", "../federation.toml"),
     ("site", "train.py --all"),
     ("site", "../train:Site"),
@@ -353,9 +371,7 @@ def test_an_operator_without_this_program_writes_no_line_of_a_unit(
     forged = replace(answer, body=msgspec.structs.replace(answer.body, settings=settings))
     before = contents(machines.at("p00"))
     with pytest.raises(ConfigError) as refused:
-        check_answer(
-            forged, "x.answer", machines.at("p00"), utc_now(), fingerprint=machines.operator_fingerprint()
-        )
+        check_answer(forged, "x.answer", machines.at("p00"), utc_now(), fingerprint=pytest.fail)
     assert refused.value.path.startswith(f"x.answer: {field}")
     assert str(refused.value).isprintable()
     assert contents(machines.at("p00")) == before
