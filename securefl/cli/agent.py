@@ -62,7 +62,7 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
     if not site and not code:
         raise ConfigError(str(kit.path), f"is the kit of a {kit.role}, and names no code", "start it without")
     first = agents.first_policy if site else agents.code_policy
-    provision.write_file(path, first(code, kit.content.run.data).encode())
+    provision.write_file(path, first(code, kit.content.run.data).encode(), private=True)
     agents.read_policy(path)
     for name, digest in code.items():
         console.say(f"{path}  allows {name}, SHA-256 {digest[:16]}: read this code before the next start")

@@ -7,9 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
+
+_IMPORTED: Final = frozenset({".py", ".pyc", ".pyd", ".so"})
+"""Endings of files that Python imports: sources, compiled ones without sources, extensions."""
 
 
 def digests_of(names: Iterable[str], allowed: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -29,7 +33,7 @@ def digests_of(names: Iterable[str], allowed: Mapping[str, str], folder: Path) -
 def digest_of_code(name: str, folder: Path) -> str:
     """Return the SHA-256 of the module or package of a name, without importing it.
 
-    Of a package all its Python files count, with their names; other packages that it imports do not.
+    Of a package all files count that Python imports, with their names; other packages that it imports do not.
 
     Args:
         name: ``module:name``.
@@ -64,9 +68,24 @@ def _origins(top: str, folder: Path) -> Iterator[Path]:
             yield Path(found.origin)
 
 
+def _imported_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Yield the files of a package that Python imports, as it finds them: also through links to folders."""
+    real = folder.resolve()
+    if real in above:
+        return
+    for one in folder.iterdir():
+        if one.is_dir():
+            # Its files are made from the sources beside it.
+            if one.name != "__pycache__":
+                yield from _imported_files(one, (*above, real))
+        elif one.suffix in _IMPORTED:
+            yield one
+
+
 def _digest(origin: Path) -> str:
     package = origin.name == "__init__.py"
-    paths = sorted(origin.parent.rglob("*.py")) if package else [origin]
+    with files.reading(origin.parent):
+        paths = sorted(_imported_files(origin.parent)) if package else [origin]
     hashed = hashlib.sha256(b"securefl/1 code\n")
     for path in paths:
         with files.reading(path):

@@ -32,7 +32,11 @@ def code_of_kit(kit: provision.MachineKit, *, own_site: bool = False) -> list[st
     if content.files.scenario:
         path = kit.file("scenario")
         with files.reading(path):
-            names += own_names(parse_table(path.read_text(encoding="utf-8-sig"), str(path)))
+            text = path.read_text(encoding="utf-8-sig")
+        try:
+            names += own_names(parse_table(text, str(path)))
+        except RecursionError:
+            raise ConfigError(str(path), "has too many levels", "ask the operator for fewer") from None
     return list(dict.fromkeys(names))
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
+from securefl.base import files
 from securefl.base.errors import ConfigError
 from securefl.scenario import FileTable, Scenario, read_table, write_value
 
@@ -135,8 +136,12 @@ def read_policy(path: Path) -> SitePolicy:
     """Read a policy.
 
     Raises:
-        ConfigError: it cannot be read, or a field is unknown, missing or invalid.
+        ConfigError: it cannot be read, other users can change it, or a field is unknown, missing or invalid.
     """
+    with files.reading(path, _REMEDY):
+        shared = path.stat().st_mode & 0o022
+    if shared:
+        raise ConfigError(str(path), "can be changed by other users", f"chmod go-w {path}")
     policy = read_table(path, SitePolicy, _REMEDY)
     for number, option in enumerate(policy.options):
         name = option.partition("=")[0]

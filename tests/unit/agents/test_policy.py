@@ -256,6 +256,34 @@ def test_the_policy_of_a_server_limits_code_only(tmp_path: Path, scenario: Scena
     assert broken(found, with_fields(weak, "evaluation", repeats="accept"), data="test.npz") == []
 
 
+@pytest.mark.parametrize("file", ["native.so", "compiled.pyc", "linked/deep.py"])
+def test_the_digest_covers_all_that_a_package_imports(file: str, tmp_path: Path) -> None:
+    package, other = tmp_path / "clinic", tmp_path / "other"
+    for folder in (package, other, package / "__pycache__"):
+        folder.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "linked").symlink_to(other)
+    (other / "round").symlink_to(package)
+    (package / file).write_text("1")
+    whole = digest_of_code("clinic:Site", tmp_path)
+    (package / "__pycache__" / "__init__.cpython-312.pyc").write_text("made")
+    (package / "notes.txt").write_text("no code")
+    assert digest_of_code("clinic:Site", tmp_path) == whole
+    (package / file).write_text("2")
+    assert digest_of_code("clinic:Site", tmp_path) != whole
+
+
+def test_a_policy_of_other_users_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('decision = "accept"\n')
+    for mode in (0o620, 0o602):
+        path.chmod(mode)
+        with pytest.raises(ConfigError, match=r"can be changed by other users \(chmod go-w "):
+            read_policy(path)
+    path.chmod(0o644)
+    assert read_policy(path).decision == "accept"
+
+
 def test_the_digest_of_a_module_and_of_a_package(tmp_path: Path) -> None:
     (tmp_path / "hospital.py").write_text("x = 1\n")
     first = digest_of_code("hospital:Hospital", tmp_path)

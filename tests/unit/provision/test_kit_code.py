@@ -210,3 +210,13 @@ def test_the_operator_chooses_no_training_alone(by_sites: Machines) -> None:
     )
     assert not mark.exists()
     assert "hospital" not in sys.modules
+
+
+def test_a_scenario_of_many_levels_is_refused(kits: Machines) -> None:
+    """TOML has no limit for the levels of a dotted key."""
+    mark = with_code(kits, "server", f"a{'.a' * 5_000} = 1\n" + NAMED[0][1])
+    assert "federation.toml: has too many levels" in start(kits, "server")
+    told = call("doctor", "--kit", kits.at("server") / "kit.toml", width=400)
+    assert told.exit_code == 3
+    assert "has too many levels" in told.stdout
+    assert not mark.exists()
