@@ -37,8 +37,9 @@ ReasonOption = Annotated[str, typer.Option(help="Cause, in one line, for all who
 _POLL = 0.5
 """Seconds between two looks at a log."""
 _SHOWN: Final = 1_000
+"""Characters of a scenario's line that are shown on one line."""
 _GOES_ON: Final = "... "
-"""Begin of a further part of a scenario's line, of which one has at most ``_SHOWN`` characters."""
+"""Begin of each further part of it."""
 
 
 @app.command()

@@ -224,7 +224,7 @@ def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
     if limits.unit != "any" and unit not in {limits.unit, "party"}:
         hides = "nothing" if unit == "none" else f"a {unit}"
         yield f"privacy.unit: the run hides {hides}, not a {limits.unit}"
-    if limits.run is not None and (facts.epsilon is None or facts.epsilon > limits.run):
+    if limits.run is not None and not (facts.epsilon is not None and facts.epsilon <= limits.run):
         found = "no bound" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
         yield f"privacy.run: the run has {found}, above {limits.run:g}"
     if limits.budget is not None:
