@@ -18,7 +18,7 @@ from securefl.base.ids import PartyId
 from securefl.runtime import transport
 from securefl.runtime.provision import broker_files, certificates, services, signed
 from securefl.runtime.provision.answer import Answer, ProjectSettings
-from securefl.runtime.provision.behaviours import check_no_behaviours
+from securefl.runtime.provision.behaviours import check_kit_scenario
 from securefl.runtime.provision.history import Member
 from securefl.runtime.provision.kit import (
     KIT,
@@ -103,7 +103,7 @@ def check_answer(
     settings.check_texts(source)
     _check_operator(answer, source, former, fingerprint)
     member, keys = _own_keys(answer, source, folder)
-    check_no_behaviours(settings.scenario, f"{source}: {settings.scenario_name}")
+    check_kit_scenario(settings.scenario, settings.weights_name, f"{source}: {settings.scenario_name}")
     member.certificate.check_dates(now)
     authority = answer.history.authority
     assert authority is not None  # noqa: S101 - of a verified history

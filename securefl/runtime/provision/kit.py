@@ -18,7 +18,7 @@ from securefl.base.ids import DEALER, SERVER, PartyId
 from securefl.methods import privacy
 from securefl.runtime import account
 from securefl.runtime.provision import certificates, signed
-from securefl.runtime.provision.behaviours import check_no_behaviours
+from securefl.runtime.provision.behaviours import check_kit_scenario
 from securefl.runtime.provision.certificates import TlsCertificate
 from securefl.runtime.provision.history import History, read_history
 from securefl.runtime.provision.project import BROKER, WITHOUT_IDENTITY
@@ -249,8 +249,8 @@ class MachineKit:
     def _check_scenario(self) -> str:
         path = self.file("scenario")
         with files.reading(path, _AGAIN):
-            check_no_behaviours(path.read_text(encoding="utf-8"), str(path))
-        return "no attacks and faults"
+            check_kit_scenario(path.read_text(encoding="utf-8"), self.content.files.weights, str(path))
+        return "no attacks and faults, no other files"
 
     def _check_membership(self) -> str:
         member = self.history().members.get(self.name)

@@ -54,14 +54,28 @@ def test_a_kit_stands_for_all_options(kits: Machines) -> None:
 FAULT = '[[behaviours]]\nkind = "scale"\nparties = ["p00"]\n'
 
 
-def test_a_kit_with_attacks_and_faults_does_not_start(kits: Machines) -> None:
-    """The digests of a kit are its owner's: the operator's answer is refused before, by the next test."""
-    folder = kits.at("p00")
+def change_scenario(folder: Path, text: str) -> Path:
+    """The kit in a folder with another scenario, and the digest of that."""
     scenario, kit = folder / "federation.toml", folder / "kit.toml"
     before = sha256(scenario.read_bytes())
-    scenario.write_text(scenario.read_text() + FAULT)
+    scenario.write_text(text)
     kit.write_text(kit.read_text().replace(before, sha256(scenario.read_bytes())))
+    return kit
+
+
+def test_a_kit_with_attacks_and_faults_does_not_start(kits: Machines) -> None:
+    """The digests of a kit are its owner's: the operator's answer is refused before, by the next test."""
+    text = (kits.at("p00") / "federation.toml").read_text()
+    kit = change_scenario(kits.at("p00"), text + FAULT)
     with pytest.raises(ConfigError, match=r"federation.toml: behaviours: are attacks and faults"):
+        read_kit(kit).check(utc_now())
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../other.safetensors", "other.safetensors"])
+def test_a_kit_reads_no_first_weights_but_its_own(name: str, kits: Machines) -> None:
+    text = (kits.at("p00") / "federation.toml").read_text()
+    kit = change_scenario(kits.at("p00"), f'model = {{ type = "weights", file = "{name}" }}\n{text}')
+    with pytest.raises(ConfigError, match=r"federation.toml: model.file: is '.*', which is no file of this"):
         read_kit(kit).check(utc_now())
 
 
