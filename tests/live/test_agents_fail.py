@@ -212,3 +212,43 @@ def test_agents_wait_for_the_broker_and_tell_it_all_again(place: Place) -> None:
             assert re.search(r"server +done", told)
             assert len(re.findall(r"p0\d +(?:done|running)", told)) == 3
             agents.stop()
+
+
+@pytest.fixture
+def full() -> Iterator[Place]:
+    """Sites of one cluster, which all have to join within seconds."""
+    scenario = SCENARIO.replace("size = 2", "size = 3").replace("join = 120", "join = 15")
+    with sites_with_policies(scenario, GATED, *SITES) as made:
+        yield made
+
+
+def test_a_run_without_enough_sites_ends_with_its_first_cause(full: Place) -> None:
+    agents = Agents(full)
+    folder = full.folder / "p02"
+    with broker(full), ExitStack() as stack:
+        stack.callback(agents.end)
+        change_policy(full, "p02", "options = []", 'options = ["--site-python=/nowhere/python"]')
+        agents.start("server", *SITES)
+        told = full.securefl("op", "runs", "submit", ".", "refused", "--wait", code=1)
+        assert re.search(r"server stopped: 2 of 3 sites remain, 3 are needed: p02 failed: its process", told)
+
+        # A site that never joins: its code waits for a gate while it is made.
+        change_policy(full, "p02", 'options = ["--site-python=/nowhere/python"]', "options = []")
+        waits = GATED.replace(
+            "        self.name = name\n",
+            "        self.name = name\n"
+            '        while not Path("gate-never").exists():\n            time.sleep(0.05)\n',
+        )
+        (folder / "hospital.py").write_text(waits)
+        full.securefl("p02", "agent", "kit.toml", "--policy", "new.toml", "--write-policy")
+        (line,) = re.findall(r'^"hospital:Hospital" = .*$', (folder / "new.toml").read_text(), re.MULTILINE)
+        policy = folder / "policy.toml"
+        policy.write_text(re.sub(r'(?m)^"hospital:Hospital" = .*$', line, policy.read_text()))
+        write_weights(full, 0.5)
+        told = full.securefl("op", "runs", "submit", ".", "short", "--wait", code=1)
+        assert "server failed: 2 of 3 parties joined within 15 s" in told, told
+        told = full.securefl("server", "runs", "logs", "kit.toml", "short")
+        assert told.count("joined within 15 s") >= 1
+        assert "--out" not in told
+        wait_for(full, "p00", "short +stopped +the server failed: 2 of 3 parties joined")
+        agents.stop()

@@ -155,12 +155,8 @@ class Agent:
         for live in sorted(self._live.values(), key=lambda one: one.known.order.rank):
             if live.known.ended:
                 continue
-            others = sums.exact_sum(
-                one is not live and one.known.record.state in {"running", "paused"}
-                for one in self._live.values()
-            )
             before = live.known.record.state
-            if not await live.advance(free=others < self._parallel):
+            if not await live.advance(free=self._is_free(live)):
                 continue
             record = live.known.record
             if record.state != before:
@@ -169,6 +165,14 @@ class Agent:
             self._notify(live.known)
             if record.state in submission.ENDED and machine.leads:
                 self._clear_weights(live.known)
+
+    def _is_free(self, live: LiveRun) -> bool:
+        """Return True if other runs let this one start: a server leads so many, a party's key serves one."""
+        others = [one for one in self._live.values() if one is not live]
+        if not self._machine.leads:
+            return all(one.process is None or one.process.exit_code is not None for one in others)
+        busy = sums.exact_sum(one.known.record.state in {"running", "paused"} for one in others)
+        return busy < self._parallel
 
     def _clear_weights(self, known: register.KnownRun) -> None:
         """Remove the first weights of an ended run from the broker."""

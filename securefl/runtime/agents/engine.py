@@ -16,13 +16,14 @@ from securefl.base.errors import (
     EXIT_UNEXPECTED,
 )
 from securefl.base.ids import SERVER, PartyId
-from securefl.runtime.agents.submission import ENDED, Notice, Order, State
+from securefl.runtime.agents.submission import ENDED, Notice, Order, State, line_of
 
 Choice = Literal["approve", "refuse", "stop"]
 Action = Literal["start", "pause", "end"]
 ChildState = Literal["none", "busy"] | int
 MAX_RESTARTS: Final = 5
 """Starts after aborts, before the run counts as failed here."""
+_QUEUED: Final = "waits for the end of an earlier run"
 _LEAVES: Final = "the run has ended without this machine"
 
 
@@ -57,11 +58,17 @@ class RunView:
     """Latest notices of other machines about this submission."""
     needed: tuple[PartyId, ...] = ()
     """Machines that must accept before the server starts; at other machines empty."""
+    fewest: int = 0
+    """Sites without which no round is possible at the server; 0 if unknown."""
     free: bool = True
-    """False at a server that leads an earlier run."""
+    """False at a server that leads an earlier run, and at another machine whose key another run uses."""
     child: ChildState = "none"
     """Process of the run: none, ``busy``, or the exit code of one that has ended."""
     restarts: int = 0
+    ended: str | None = None
+    """At the server: reason of a run that no process can resume; None while one can."""
+    last_line: str = ""
+    """At the server: last line of its process, which other machines may read."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +111,41 @@ def _stop(view: RunView) -> Change | None:
         reason = view.decision.reason or "stopped by a person at this machine"
     if view.me == SERVER and view.state in {"running", "paused"}:
         # A site refuses before its own start only, as when its code has changed since it accepted.
-        refused = [name for name in view.needed if _state_of(view, name) == "refused"]
-        reason = f"{refused[0]} refused: {view.notices[refused[0]].reason}" if refused else reason
+        names = view.needed or map(PartyId, view.order.content.parties)
+        refused = [name for name in names if _state_of(view, name) == "refused"]
+        reason = _end_of(view, refused[0]) if refused else _too_few(view) or reason
     if reason is None:
         return None
     if view.child == "busy":
         return Change(view.state, reason, "end")
     return Change("stopped", reason)
+
+
+def departed(view: RunView) -> str:
+    """Return which sites have left the run for good before its end, as the server's agent knows; or ""."""
+    gone = _departed(view) if view.me == SERVER else []
+    more = f"; {', '.join(gone[1:8])} too" if len(gone) > 1 else ""
+    return f"{_end_of(view, gone[0])[:100]}{more}" if gone else ""
+
+
+def _departed(view: RunView) -> list[PartyId]:
+    names = map(PartyId, view.order.content.parties)
+    return [name for name in names if _state_of(view, name) in ENDED and _state_of(view, name) != "done"]
+
+
+def _end_of(view: RunView, name: PartyId) -> str:
+    """Return the final state of another machine, with its reason."""
+    found = view.notices[name]
+    return f"{name} {found.state}: {found.reason}" if found.reason else f"{name} {found.state}"
+
+
+def _too_few(view: RunView) -> str | None:
+    """Return why no round can come any more: final states do not change."""
+    whole, gone = len(view.order.content.parties), len(_departed(view))
+    if not gone or whole - gone >= max(view.fewest, 1):
+        return None
+    needed = f", {view.fewest} are needed" if view.fewest else ""
+    return f"{whole - gone} of {whole} sites remain{needed}: {departed(view)}"
 
 
 def _waiting(view: RunView) -> Change:
@@ -122,6 +157,9 @@ def _waiting(view: RunView) -> Change:
     if view.outside:
         # The server does not begin without this machine.
         return Change("received", view.outside)
+    if view.me != SERVER and not view.free:
+        # Nor before this machine's key is free.
+        return Change("received", _QUEUED)
     return _start_server(view) if view.me == SERVER else _start_member(view)
 
 
@@ -129,13 +167,12 @@ def _start_server(view: RunView) -> Change:
     states = {name: _state_of(view, name) for name in view.needed}
     for name, state in states.items():
         if state in ENDED:
-            why = view.notices[name].reason
-            return Change("stopped", f"{name} {state}: {why}" if why else f"{name} {state}")
+            return Change("stopped", _end_of(view, name))
     waits = [f"{name} ({state or 'no answer'})" for name, state in states.items() if state not in _TAKES_PART]
     if waits:
         return Change("accepted", f"waits for {', '.join(waits[:8])}{' ...' if len(waits) > 8 else ''}")
     if not view.free:
-        return Change("accepted", "waits for the end of an earlier run")
+        return Change("accepted", _QUEUED)
     return Change("running", action="start")
 
 
@@ -147,7 +184,7 @@ def _start_member(view: RunView) -> Change:
     if leader is None or leader.state not in {"running", *ENDED}:
         return Change("accepted", "waits for the other machines")
     if leader.state in ENDED:
-        return Change("stopped", f"the server {leader.state}: {leader.reason}"[:200])
+        return Change("stopped", line_of(f"the {_end_of(view, SERVER)}"))
     return Change("running", action="start")
 
 
@@ -156,32 +193,52 @@ def _under_way(view: RunView) -> Change:
     leader = view.notices.get(SERVER)
     over = view.me != SERVER and leader is not None and leader.state in ENDED
     if view.child == "busy":
-        return Change(view.state, why, "pause") if why else Change("running")
+        if over and leader is not None and leader.state != "done":
+            # The server may have ended before it could send a goodbye.
+            return Change(view.state, _left_behind(view), "end")
+        return Change(view.state, why, "pause") if why else Change("running", departed(view))
     if view.child == "none":
         if over and view.state == "paused":
-            return Change("stopped", _LEAVES)
+            return Change("stopped", _left_behind(view))
+        if view.me != SERVER and not view.free and not why:
+            return Change(view.state, _QUEUED)
         # Also after a new start of the agent, which then hears the server's goodbye.
         return Change("paused", why) if why else Change("running", action="start")
     return _ended_child(view, view.child, why, over=over)
 
 
 def _ended_child(view: RunView, code: int, why: str, *, over: bool) -> Change:
-    ends = {
+    ends: dict[int, Change] = {
         EXIT_EXPECTED: Change("done"),
         EXIT_UNEXPECTED: Change(
             "done", "ended otherwise than expected; see securefl runs logs at this machine"
         ),
-        EXIT_REFUSED: Change("failed", "its process was refused; see securefl runs logs at this machine"),
+        EXIT_REFUSED: Change(
+            "failed",
+            f"its process was refused: {view.last_line}"
+            if view.last_line
+            else "its process was refused; see securefl runs logs at this machine",
+        ),
         EXIT_PAUSED: Change("paused", why or "paused"),
         EXIT_DECIDE: Change("failed", "a person must decide; see securefl runs logs at this machine"),
     }
     if code in ends:
         return ends[code]
     if over:
-        return Change("stopped", _LEAVES)
+        return Change("stopped", _left_behind(view))
+    if code == EXIT_ABORTED and view.ended is not None:
+        # The server has said goodbye under this id, and parties keep to that: no second attempt.
+        return Change("failed", "; ".join(filter(None, (view.ended, departed(view)))))
     if why:
         return Change("paused", why)
     how = "aborted" if code == EXIT_ABORTED else f"ended with {code}"
     if view.restarts >= MAX_RESTARTS:
         return Change("failed", f"its process {how} {view.restarts + 1} times; see securefl runs logs")
-    return Change("running", f"its process {how} and is started again", "start")
+    again = f"its process {how} and is started again"
+    return Change("running", again, None if view.me != SERVER and not view.free else "start")
+
+
+def _left_behind(view: RunView) -> str:
+    """Return why a machine leaves a run that its server has ended."""
+    cause = _end_of(view, SERVER) if view.notices[SERVER].state != "done" else ""
+    return line_of(f"the {cause}" if cause else _LEAVES)

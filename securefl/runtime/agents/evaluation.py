@@ -10,7 +10,7 @@ import msgspec
 from securefl.base import crypto, foreign
 from securefl.base.errors import ConfigError
 from securefl.base.ids import DEALER, PartyId
-from securefl.methods import feasibility, privacy
+from securefl.methods import clustering, feasibility, privacy
 from securefl.runtime import account, provision
 from securefl.runtime.agents import policy, register
 from securefl.runtime.agents.code_digest import digests_of
@@ -28,6 +28,8 @@ class SubmissionVerdict:
     """First reason to refuse the run."""
     needed: tuple[PartyId, ...] = ()
     """Machines besides the server that must accept the run."""
+    fewest: int = 0
+    """Parties that a round needs at least; 0 if the run is not judged."""
 
 
 def run_overrides(submission: Submission) -> tuple[str, ...]:
@@ -62,6 +64,12 @@ def needed_machines(
     """Return the machines besides the server that must accept a run: its parties, and its dealer if any."""
     dealer = scenario.secure_sum.validated is not None and DEALER in history.present
     return (*map(PartyId, submission.parties), *((DEALER,) if dealer else ()))
+
+
+def fewest_parties(scenario: Scenario) -> int:
+    """Return how many parties a round needs at least, by the majority and the clusters."""
+    clusters = 0 if scenario.clustering.fixed else clustering.fewest_present(scenario)
+    return max(scenario.parties // 2 + 1, clusters)
 
 
 def roster_of(submission: Submission, history: provision.History) -> crypto.Roster:
@@ -129,7 +137,9 @@ class SubmissionEvaluator:
         if given is not None:
             against = next(policy.violations(given, self._facts(submission, scenario, given)), "")
         return SubmissionVerdict(
-            against=against[:200], needed=needed_machines(submission, self._history, scenario)
+            against=against[:200],
+            needed=needed_machines(submission, self._history, scenario),
+            fewest=fewest_parties(scenario),
         )
 
     def _code_of(self, submission: Submission, given: policy.SitePolicy | None) -> dict[str, str]:

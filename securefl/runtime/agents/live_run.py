@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from securefl.base import files
 from securefl.base.errors import ConfigError
-from securefl.base.ids import PartyId
+from securefl.base.ids import SERVER, PartyId
 from securefl.runtime import process, provision, report
 from securefl.runtime.agents import board, engine, evaluation, register, submission
 from securefl.runtime.agents.child_process import RunProcess
@@ -18,6 +19,8 @@ from securefl.runtime.agents.machine import AgentMachine
 
 _GRACE: Final = 60.0
 """Seconds that a party's process has to end by itself after the operator's stop order."""
+_GOODBYE: Final = 10.0
+"""Seconds that it has after the end of the server's process, which may have sent no goodbye."""
 _PARTS_WITHIN: Final = 60.0
 """Seconds without a part of missing first weights before the agent connects again."""
 _AGAIN: Final = 5.0
@@ -49,6 +52,7 @@ class LiveRun:
         self._end_at: float | None = None
         self._start_at = 0.0
         self._told_at = 0.0
+        self._line = ""
 
     def forget_verdict(self) -> None:
         """Judge the run again, as after a change of the kit."""
@@ -115,7 +119,9 @@ class LiveRun:
         elif code is not None:
             self.process = None
         again = code not in {None, 0, 4} and change.state == "running"
-        reason = self._progress() if change == engine.Change("running") else change.reason
+        reason = change.reason
+        if change.state == "running" and change.action is None:
+            reason = self._progress(change.reason)
         reason, record = submission.line_of(reason), known.record
         if not again and (change.state, reason) == (record.state, record.reason):
             return False
@@ -146,9 +152,13 @@ class LiveRun:
         known, machine, started = self.known, self._machine, self.process
         verdict = self._verdict or evaluation.SubmissionVerdict()
         child: engine.ChildState = "none"
+        summary: Mapping[str, Any] = {}
+        if known.record.state == "running" and (started is None or started.exit_code is not None):
+            summary = self._server_summary()
         if started is not None:
             child = "busy" if started.exit_code is None else started.exit_code
-        elif known.record.state == "running" and (code := self._recorded_end()) is not None:
+        elif isinstance(code := summary.get("exit_code"), int):
+            # It ended while no agent watched it.
             child = code
         begun = known.record.state in {"running", "paused"}
         outside, decision, stopped = machine.reason_to_rest(), None, None
@@ -157,6 +167,7 @@ class LiveRun:
         except ConfigError as error:
             # Rest until the file is mended: it may hold a refusal.
             outside = str(error)
+        ended_child = machine.leads and child not in {"none", "busy"}
         return engine.RunView(
             me=machine.name,
             state=known.record.state,
@@ -172,16 +183,18 @@ class LiveRun:
             notices=self.notices,
             needed=verdict.needed if machine.leads else (),
             free=free,
+            fewest=verdict.fewest if machine.leads else 0,
             child=child,
             restarts=known.record.restarts,
+            ended=str(summary.get("reason", "")) or "aborted" if summary else None,
+            last_line=next(iter(register.log_tail(known.folder, 1)), "") if ended_child else "",
         )
 
-    def _recorded_end(self) -> int | None:
-        """Return the exit code of a server's run that ended while no agent watched it; None without one."""
+    def _server_summary(self) -> Mapping[str, Any]:
+        """Return the summary of a server's run that no process can resume; empty before its end."""
         out = report.RunDirectory(self._machine.kit.folder / provision.RUNS / self.known.run)
         unfinished = not out.summary_file.exists() or (out.path / process.CHECKPOINT).exists()
-        code = None if unfinished or not self._machine.leads else out.read_summary().get("exit_code")
-        return code if isinstance(code, int) else None
+        return {} if unfinished or not self._machine.leads else out.read_summary()
 
     def _stop_reason(self) -> str | None:
         raw, run = self.known.stop, self.known.run
@@ -222,16 +235,23 @@ class LiveRun:
         # The server's goodbye ends the parties' processes.
         decision = self.known.decision()
         at_once = machine.leads or (decision is not None and decision.choice == "stop")
-        self._end_at = self._end_at or now + (0 if at_once else _GRACE)
+        leader = self.notices.get(SERVER)
+        grace = _GOODBYE if leader is not None and leader.state in submission.ENDED else _GRACE
+        self._end_at = min(self._end_at or math.inf, now + (0 if at_once else grace))
         if now >= self._end_at:
             started.send(signal.SIGINT)
 
-    def _progress(self) -> str:
-        """Return the server's last line, at most every few seconds; other output stays at its machine."""
+    def _progress(self, departed: str) -> str:
+        """Return the sites that have left, and the server's last line, at most every few seconds.
+
+        Other output stays at its machine.
+        """
         now, record = asyncio.get_running_loop().time(), self.known.record
         if record.state != "running":
-            return ""
-        if not self._machine.leads or now < self._told_at + _PROGRESS:
+            return departed
+        if not self._machine.leads:
             return record.reason
-        self._told_at = now
-        return next(iter(register.log_tail(self.known.folder, 1)), record.reason)
+        if now >= self._told_at + _PROGRESS:
+            self._told_at = now
+            self._line = next(iter(register.log_tail(self.known.folder, 1)), record.reason)
+        return "; ".join(filter(None, (departed, self._line)))

@@ -52,6 +52,12 @@ def leader(state: Any, reason: str = "") -> dict[PartyId, Any]:
         (view(state="accepted", against="rules: mean"), "refused", None, "rules"),
         (view(state="accepted", notices=leader("accepted")), "accepted", None, "waits"),
         (view(state="accepted", notices=leader("running")), "running", "start", ""),
+        (view(state="accepted", notices=leader("running"), free=False), "received", None, "earlier run"),
+        (view(state="asked", asks=True, free=False), "asked", None, "waits for a person"),
+        (view(state="paused", free=False), "paused", None, "earlier run"),
+        (view(state="running", child=-9, free=False), "running", None, "ended with -9"),
+        (view(state="running", child="busy", notices=leader("done")), "running", None, ""),
+        (view(state="running", child="busy", notices=leader("stopped", "x")), "running", "end", "stopped: x"),
         (view(state="accepted", notices=leader("done")), "stopped", None, "the server done"),
         (view(state="accepted", notices=leader("stopped", "p01 refused")), "stopped", None, "p01 refused"),
         (view(state="accepted", now=LATE), "expired", None, "expired"),
@@ -122,7 +128,55 @@ def test_a_late_refusal_ends_the_run_at_the_server() -> None:
     assert next_change(begun) == Change("running", "p01 refused: code: changed", "end")
     assert next_change(replace(begun, child=3)) == Change("stopped", "p01 refused: code: changed")
     left = notices | {P1: notice("p01", "stopped")}
-    assert next_change(replace(begun, notices=left)) == Change("running")
+    assert next_change(replace(begun, notices=left)) == Change("running", "p01 stopped")
+    # A run that the server's policy forbids meanwhile is not judged, and has no needed machines.
+    forbidden = replace(begun, state="paused", needed=(), child="none", against="code: changed")
+    assert next_change(forbidden) == Change("stopped", "p01 refused: code: changed")
+
+
+def of_running(*states: Any, **fields: Any) -> RunView:
+    notices = {name: notice(name, one, "no option") for name, one in zip(BOTH, states, strict=False)}
+    return view(SERVER, **{"state": "running", "needed": BOTH, "notices": notices, "child": "busy"} | fields)
+
+
+@pytest.mark.parametrize(
+    ("given_view", "found"),
+    [
+        (of_running("running", "failed"), Change("running", "p01 failed: no option")),
+        (of_running("running", "failed", fewest=1), Change("running", "p01 failed: no option")),
+        (
+            of_running("running", "failed", fewest=2),
+            Change("running", "1 of 2 sites remain, 2 are needed: p01 failed: no option", "end"),
+        ),
+        (
+            of_running("stopped", "failed", child="none", state="paused", against="code: x is not allowed"),
+            Change("stopped", "0 of 2 sites remain: p00 stopped: no option; p01 too"),
+        ),
+        (of_running("done", "done", fewest=2), Change("running")),
+        (of_running("running", fewest=2), Change("running")),
+        (
+            of_running("running", "failed", child=3, ended="1 of 2 parties joined"),
+            Change("failed", "1 of 2 parties joined; p01 failed: no option"),
+        ),
+        (of_running("running", child=3, ended="aborted"), Change("failed", "aborted")),
+        (
+            of_running("running", child=3, last_line="the broker is away"),
+            Change("running", "its process aborted and is started again", "start"),
+        ),
+        (
+            of_running("running", child=2, last_line="--data: no such file"),
+            Change("failed", "its process was refused: --data: no such file"),
+        ),
+    ],
+)
+def test_the_server_tells_first_causes(given_view: RunView, found: Change) -> None:
+    """A run ends once too few sites remain, and a server that has said goodbye is not started again."""
+    assert next_change(given_view) == found
+
+
+def test_a_party_names_the_end_of_its_server() -> None:
+    left = view(state="running", child=3, notices=leader("failed", "1 of 2 parties joined"))
+    assert next_change(left) == Change("stopped", "the server failed: 1 of 2 parties joined")
 
 
 STATES = ("received", "asked", "accepted", "running", "paused", *sorted(ENDED))
@@ -163,6 +217,7 @@ def test_no_state_starts_what_may_not_start(
         assert not (asked.decision is not None and asked.decision.choice == "stop")
         assert not asked.against
         assert not asked.outside
+        assert asked.free or (asked.me == SERVER and state in {"running", "paused"})
         assert not (asked.asks and asked.decision is None and state in {"received", "asked", "accepted"})
         if state == "accepted" and asked.me != SERVER:
             assert lead == "running"

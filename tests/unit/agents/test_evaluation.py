@@ -61,7 +61,7 @@ ALLOWED = SitePolicy(decision="accept", data=("samples.npz",))
 def test_a_run_that_keeps_to_the_policy(tmp_path: Path) -> None:
     digest = scenario_digest(parse_scenario(BASE)).hex()
     found = judge(tmp_path, BASE, ALLOWED, scenario_digest=digest)
-    assert found == SubmissionVerdict(needed=("p00", "p01"))  # type: ignore[arg-type]
+    assert found == SubmissionVerdict(needed=("p00", "p01"), fewest=2)  # type: ignore[arg-type]
     found = judge(tmp_path, BASE, ALLOWED, run="two", data="other.npz", scenario_digest=digest)
     assert found.against == "data: other.npz is not allowed"
     # A server has data of its own.

@@ -182,6 +182,41 @@ def test_a_servers_run_that_ended_unwatched_is_not_started_again(known: KnownRun
     assert LiveRun(known, machine(kit=kit), lambda: None)._view(free=True).child == "none"
 
 
+def test_a_server_that_said_goodbye_is_not_started_again(
+    known: KnownRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parties keep to the goodbye of this id; the first cause is the reason for all."""
+    out = tmp_path / "runs" / "one"
+    out.mkdir(parents=True)
+    started: list[Process] = []
+
+    async def start(*_: object) -> Process:
+        started.append(Process(3))
+        cause = "2 of 3 parties joined within 60 s"
+        (out / "summary.json").write_text(f'{{"exit_code": 3, "reason": "{cause}"}}')
+        return started[-1]
+
+    monkeypatch.setattr(RunProcess, "start", start)
+    monkeypatch.setattr(live_run, "_AGAIN", 0.0)
+    kit = SimpleNamespace(check=lambda now: None, folder=tmp_path, role="server")
+    live = LiveRun(known, machine(name=SERVER, leads=True, kit=kit), lambda: None)
+
+    async def work() -> None:
+        while not known.ended and len(started) < MAX_RESTARTS:
+            await live.advance(free=True)
+            await asyncio.sleep(0)
+
+    # With a checkpoint a process resumes the run.
+    (out / "server.checkpoint").touch()
+    asyncio.run(work())
+    assert (known.record.state, len(started)) == ("running", MAX_RESTARTS)
+    (out / "server.checkpoint").unlink()
+    started.clear()
+    asyncio.run(work())
+    assert (known.record.state, len(started)) == ("failed", 0)
+    assert known.record.reason == "2 of 3 parties joined within 60 s"
+
+
 def test_missing_first_weights_ask_for_a_new_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
