@@ -272,7 +272,14 @@ def _check_operator(folder: Path) -> None:
 
 
 def _register(place: Path) -> agents.Register:
-    kit = provision.read_kit(place)
+    try:
+        kit = provision.read_kit(place)
+    except ConfigError as error:
+        raise ConfigError(
+            error.path,
+            error.reason,
+            "name a machine's kit.toml; at the operator, its folder (provision begin --out)",
+        ) from None
     return agents.Register(kit.folder, kit.history())
 
 

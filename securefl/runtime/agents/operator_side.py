@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from securefl.base.ids import DEALER, SERVER, PartyId, is_name
 from securefl.runtime import provision, transport
 from securefl.runtime.agents import board, evaluation, register, submission
 from securefl.scenario import Scenario, load_scenario, scenario_digest
+from securefl.training import models
 
 RUNS: Final = "runs"
 """Folder of submissions in the operator's folder."""
@@ -91,7 +92,7 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
         )
     if not 0 < wish.hours <= 24 * 365:
         raise ConfigError(
-            "--hours", f"{wish.hours:g} is not between 0 and 8760", "give hours, such as 24 for a day"
+            "--hours", f"{wish.hours:g} is not above 0 and at most 8760", "give hours, such as 24 for a day"
         )
     own = folder / RUNS / wish.run
     # Without a submission, an earlier command was interrupted before it sent one.
@@ -114,9 +115,11 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             raise ConfigError(
                 str(file), f"has more than {submission.SCENARIO_BYTES} characters", "shorten its comments"
             )
-        scenario = load_scenario(file, (f"parties={len(parties)}",))
-        weights = _read_weights(folder, scenario, wish)
+        with _naming(file):
+            scenario = load_scenario(file, (f"parties={len(parties)}",))
         by_sites = scenario.model.by_sites
+        _check_work(scenario, wish, site=project.site, data=project.data)
+        weights = _read_weights(folder, scenario, wish)
         content = submission.Submission(
             project=history.project,
             run=wish.run,
@@ -133,7 +136,8 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
             weights_bytes=len(weights),
             note=submission.line_of(wish.note),
         )
-        resolved = evaluation.load_run_scenario(file, content)
+        with _naming(file):
+            resolved = evaluation.load_run_scenario(file, content)
         content = msgspec.structs.replace(content, scenario_digest=scenario_digest(resolved).hex())
         signed = submission.sign_body("securefl submission", content, authority.operator)
         order = submission.read_submission(submission.encode_signed(signed), history, "submission")
@@ -144,15 +148,78 @@ def prepare(folder: Path, wish: Wish) -> tuple[submission.Order, bytes]:
     return order, weights
 
 
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Let errors about fields of a scenario name its file."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(file) in error.path:
+            raise
+        raise ConfigError(f"{file}: {error.path}", error.reason, error.remedy) from None
+
+
+def _check_work(scenario: Scenario, wish: Wish, *, site: str, data: str) -> None:
+    """Check the names of code and samples before anything is signed.
+
+    Args:
+        scenario: of the run.
+        wish: of the operator.
+        site: code of the project; empty without.
+        data: samples of the project; empty without.
+
+    Raises:
+        ConfigError: one is not valid, of no use to this scenario, or missing.
+    """
+    by_sites, kind = scenario.model.by_sites, f'model.type = "{scenario.model.name}"'
+    if wish.site and not submission.is_site(wish.site):
+        raise ConfigError(
+            "--site", f"{wish.site[:60]!r} is not a name of code", "write module:name, such as train:Site"
+        )
+    if wish.data and not provision.plain_file(wish.data):
+        raise ConfigError(
+            "--data", f"{wish.data[:60]!r} is not the name of a file", "name it without folders: samples.npz"
+        )
+    if by_sites and wish.data:
+        raise ConfigError(
+            "--data",
+            f"is given, and {kind} is trained by the sites' code",
+            "leave it out, or name code: --site",
+        )
+    if not by_sites and wish.site:
+        raise ConfigError(
+            "--site", f"is given, and {kind} has built-in training", "leave it out, or name samples: --data"
+        )
+    if by_sites and not (wish.site or site):
+        raise ConfigError("--site", f"is missing: {kind} is trained by the sites' code", "write module:name")
+    if not by_sites and not (wish.data or data):
+        raise ConfigError(
+            "--data", f"is missing: {kind} needs samples at each site", "write the name of a file"
+        )
+
+
 def _read_weights(folder: Path, scenario: Scenario, wish: Wish) -> bytes:
     name = scenario.model.first_file
     if not name:
         if wish.weights is not None:
             raise ConfigError("--weights", "is given, and the scenario has no first weights", "leave it out")
         return b""
-    file = wish.weights or folder / Path(name).name
+    own = folder / Path(name).name
+    file, field = wish.weights or own, "model.file" if wish.weights is None else "--weights"
     with files.reading(file, "write it by securefl site weights, or name it by --weights"):
-        return file.read_bytes()
+        if file.stat().st_size > submission.WEIGHTS_BYTES:
+            raise ConfigError(
+                field,
+                f"{file} has more than {submission.WEIGHTS_BYTES >> 30} GiB",
+                "submit less, such as an adapter's weights",
+            )
+        content = file.read_bytes()
+    provision.check_weights(scenario, file, content, field)
+    if file != own and wish.scenario is None and not wish.site and own.exists():
+        with files.reading(own):
+            former = own.read_bytes()
+        models.check_same_arrays(content, file, former, own.name, field)
+    return content
 
 
 @asynccontextmanager

@@ -140,6 +140,11 @@ def line_of(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)[:200]
 
 
+def is_site(name: str) -> bool:
+    """Return True if a text may name code of sites."""
+    return _SITE.fullmatch(name) is not None
+
+
 def read_submission(raw: bytes, history: History, source: str) -> Order:
     """Verify a submission against the operator's key and the project of an accepted history.
 
@@ -152,7 +157,7 @@ def read_submission(raw: bytes, history: History, source: str) -> Order:
         ("submitted", content.submitted, _is_time(content.submitted)),
         ("expires", content.expires, _is_time(content.expires)),
         ("parties", content.parties, _are_parties(content.parties)),
-        ("site", content.site, not content.site or _SITE.fullmatch(content.site)),
+        ("site", content.site, not content.site or is_site(content.site)),
         ("data", content.data, plain_file(content.data) if not content.site else not content.data),
         ("server_data", content.server_data, not content.server_data or plain_file(content.server_data)),
         ("weights_digest", content.weights_digest, _digest_fits(content)),

@@ -6,6 +6,7 @@ from .behaviours import check_no_behaviours as check_no_behaviours
 from .certificates import utc_now as utc_now
 from .history import History as History
 from .history import history_lines as history_lines
+from .inputs import check_weights as check_weights
 from .kit import KIT as KIT
 from .kit import RUNS as RUNS
 from .kit import KitRun as KitRun

@@ -97,6 +97,8 @@ class Authority:
         if weights := scenario.model.first_file:
             copies[weights] = inputs.weights_file(beside, weights)
         contents = {name: inputs.read_bytes(path) for name, path in copies.items()}
+        if weights:
+            inputs.check_weights(scenario, copies[weights], contents[weights])
         check_new(folder)
         for name, content in contents.items():
             there = files.read_if_there(folder / name) if folder.exists() else None
@@ -326,6 +328,9 @@ class Authority:
         """
         scenario, weights = self._read_inputs()
         settings = self._settings(scenario, weights)
+        if weights and settings.digest() != self.history.settings:
+            # Not if they are unchanged: a revocation does not wait for them.
+            inputs.check_weights(scenario, self.folder / settings.weights_name, weights)
         folder = self.folder / ANSWERS
         try:
             folder.mkdir(exist_ok=True)

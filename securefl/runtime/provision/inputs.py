@@ -11,6 +11,7 @@ from securefl.base.errors import ConfigError
 from securefl.runtime.provision.behaviours import check_no_behaviours
 from securefl.runtime.provision.project import WEIGHTS_NAME, ProjectFile
 from securefl.scenario import Scenario, load_scenario
+from securefl.training import models
 
 PROJECT: Final = "project.toml"
 
@@ -68,6 +69,21 @@ def weights_file(folder: Path, name: str) -> Path:
             "put it there, without folders",
         )
     return folder / name
+
+
+def check_weights(scenario: Scenario, path: Path, content: bytes, field: str = "model.file") -> None:
+    """Check that the first weights of a scenario are arrays with which a run can begin.
+
+    Args:
+        scenario: that names first weights.
+        path: of the file, for errors.
+        content: of the file.
+        field: that names the file, for errors.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    models.decode_arrays(content, path, str(getattr(scenario.model, "sha256", "")), field)
 
 
 def read_bytes(path: Path) -> bytes:

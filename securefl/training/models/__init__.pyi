@@ -1,3 +1,5 @@
+from .arrays import check_same_arrays as check_same_arrays
+from .arrays import decode_arrays as decode_arrays
 from .catalogue import build_model as build_model
 from .catalogue import model_of as model_of
 from .checkpoint import keep_model as keep_model

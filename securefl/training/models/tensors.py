@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 from torch import nn
 
 from securefl.base import files
 from securefl.base.errors import ConfigError, UsageError
+from securefl.training.models.arrays import decode_arrays
 
 HEAD = "securefl"
 """Key of a file's metadata for :func:`securefl.training.models.state_head`."""
@@ -89,29 +89,7 @@ def read_tensors(path: str, sha256: str = "", averaged: Sequence[str] = ()) -> T
             "to the working directory"
         )
         raise ConfigError("model.file", f"{path} cannot be read: {error.strerror}", remedy) from error
-    found = hashlib.sha256(raw).hexdigest()
-    if sha256 and found != sha256:
-        reason = f"{path} has the SHA-256 {found[:16]}..., the scenario states {sha256[:16]}..."
-        raise ConfigError("model.sha256", reason, "use the same file as all other parties")
-    try:
-        arrays = load(raw)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError("model.file", f"{path} is not a safetensors file of numbers: {error}") from error
-    if not arrays:
-        raise ConfigError("model.file", f"{path} holds no arrays", "store at least one array")
-    for name, array in arrays.items():
-        if array.dtype != np.float32:
-            raise ConfigError(
-                "model.file",
-                f"{path}: {name} has dtype {array.dtype}, expected float32",
-                "convert it to float32",
-            )
-        if not array.size or not np.isfinite(array).all():
-            raise ConfigError(
-                "model.file",
-                f"{path}: {name} is empty, or holds numbers that are not finite",
-                "store finite numbers only",
-            )
+    arrays = decode_arrays(raw, path, sha256)
     return Tensors(arrays, f"model.file: {path}", averaged, head_of(raw))
 
 

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from securefl.base.errors import ConfigError
 from securefl.cli import runs
@@ -19,6 +21,7 @@ from securefl.runtime.agents.register import KnownRun, Register, RunRecord
 from securefl.runtime.provision.history import History
 from securefl.runtime.provision.kit import read_kit
 from securefl.scenario import load_scenario
+from securefl.training import models
 from tests.unit.cli.programs import call, refusal
 from tests.unit.provision.machines import Machines, contents, done
 
@@ -90,12 +93,18 @@ def test_a_scenario_is_shown_as_it_is_read(kits: Machines) -> None:
     ("words", "named"),
     [
         (("one", "--without", "p09"), "--without: 'p09' is not a site"),
-        (("one", "--hours", "0"), "--hours: 0 is not between"),
+        (("one", "--hours", "0"), "--hours: 0 is not above 0 and at most 8760 (give hours"),
         (("../one",), "RUN: '../one' is not an id"),
         (("server",), "RUN: 'server' is not an id"),
         (("one", "--scenario", "absent.toml"), "absent.toml: cannot be read"),
         (("one", "--weights", "project.toml"), "--weights: is given, and the scenario has no first weights"),
         (("one", "--without", "p00", "--without", "p01"), ""),
+        (("one", "--site", "train.py"), "--site: 'train.py' is not a name of code (write module:name"),
+        (
+            ("one", "--site", "train:Site"),
+            '--site: is given, and model.type = "mlp" has built-in training',
+        ),
+        (("one", "--data", "../x.npz"), "--data: '../x.npz' is not the name of a file"),
     ],
 )
 def test_a_submission_is_refused_before_it_is_sent(
@@ -105,6 +114,80 @@ def test_a_submission_is_refused_before_it_is_sent(
     reason = refusal(call("runs", "submit", kits.operator, *words))
     assert named in reason
     assert contents(kits.operator) == before
+
+
+def test_a_bad_scenario_is_named_with_its_file(kits: Machines, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    for text, named in (
+        ("parties = 3\n", "name: is missing"),
+        ('name = "x"\nparties = 3\n[stop]\nrounds = 0\n', "stop.rounds: "),
+    ):
+        bad.write_text(text)
+        reason = refusal(call("runs", "submit", kits.operator, "one", "--scenario", bad))
+        assert f"{bad}: {named}" in reason
+
+
+@pytest.fixture
+def by_sites(kits: Machines) -> Machines:
+    """The project's sites train by own code now."""
+    project = kits.operator / "project.toml"
+    text = project.read_text().replace('data = "samples.npz"', 'site = "hospital:Hospital"')
+    project.write_text(text.replace('[server]\ndata = "test.npz"\n', ""))
+    (kits.operator / "federation.toml").write_text(
+        'name = "sites"\nparties = 3\n[model]\ntype = "weights"\n[clustering]\nsize = 2\n'
+        "[secure_sum]\nthreshold = 2\nmin_survivors = 2\n[stop]\nrounds = 1\n"
+    )
+    models.write_tensors(kits.operator / "initial.safetensors", {"w": np.zeros((1, 4)), "b": np.zeros(1)})
+    return kits
+
+
+@pytest.mark.parametrize(
+    ("arrays", "named"),
+    [
+        (None, "is not a safetensors file of numbers"),
+        ({}, "holds no arrays"),
+        ({"w": np.zeros((1, 4), np.float64)}, "w has dtype float64, expected float32"),
+        ({"w": np.full((1, 4), np.nan, np.float32)}, "w is empty, or holds numbers that are not finite"),
+        (
+            {"w": np.zeros((1, 5), np.float32), "b": np.zeros(1, np.float32)},
+            "is of another model: w has shape (1, 5), and in initial.safetensors shape (1, 4)",
+        ),
+        ({"w": np.zeros((1, 4), np.float32)}, "b has no such array, and in initial.safetensors shape (1,)"),
+    ],
+)
+def test_wrong_first_weights_are_refused_before_a_submission_is_signed(
+    arrays: Any, named: str, by_sites: Machines, tmp_path: Path
+) -> None:
+    file = tmp_path / "second.safetensors"
+    file.write_bytes(b"not weights at all" if arrays is None else save(arrays))
+    before = contents(by_sites.operator)
+    reason = refusal(call("runs", "submit", by_sites.operator, "one", "--weights", file))
+    assert f"--weights: {file}" in reason
+    assert named in reason
+    assert contents(by_sites.operator) == before
+    # The id is free, and the project's own file is checked like it.
+    own = by_sites.operator / "initial.safetensors"
+    other = Wish(run="one", scenario=by_sites.operator / "federation.toml", weights=own)
+    if arrays is None:
+        own.write_bytes(file.read_bytes())
+        with pytest.raises(ConfigError, match=r"--weights: .*initial.safetensors is not a safetensors file"):
+            prepare(by_sites.operator, other)
+        assert "model.file" in refusal(call("runs", "submit", by_sites.operator, "one"))
+    else:
+        assert prepare(by_sites.operator, other)[0].content.weights_bytes == own.stat().st_size
+
+
+def test_samples_for_a_project_with_own_code_are_refused(by_sites: Machines) -> None:
+    reason = refusal(call("runs", "submit", by_sites.operator, "one", "--data", "x.npz"))
+    assert '--data: is given, and model.type = "weights" is trained by the sites\' code' in reason
+
+
+def test_both_places_are_named(kits: Machines, tmp_path: Path) -> None:
+    for place in (kits.operator / "project.toml", tmp_path / "nofolder"):
+        for command in (("list",), ("show",), ("stop",)):
+            reason = refusal(call("runs", *command, place, *(("one",) if command != ("list",) else ())))
+            assert "name a machine's kit.toml" in reason
+            assert "its folder (provision begin --out)" in reason
 
 
 def test_an_id_is_submitted_once(kits: Machines) -> None:

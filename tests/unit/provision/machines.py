@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import save
+
 from securefl.runtime.provision.history import History
 from securefl.runtime.provision.operator_folder import history_of
 from securefl.runtime.provision.request import read_request
 from securefl.scenario import write_value
 from tests.unit.cli.programs import call, refusal
 
+WEIGHTS_FILE = save({"w": np.zeros(5, np.float32)})
 SITES = ("p00", "p01", "p02")
 MACHINES = (*SITES, "server", "broker")
 PROJECT = """\

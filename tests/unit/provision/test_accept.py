@@ -10,7 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
+from safetensors.numpy import save
 from typer.testing import CliRunner
 
 from securefl.base import files
@@ -29,6 +31,7 @@ from tests.unit.provision.machines import (
     MACHINES,
     PROJECT,
     SCENARIO,
+    WEIGHTS_FILE,
     Machines,
     begun,
     changed_file,
@@ -217,16 +220,16 @@ def test_a_rotation_changes_the_keys_of_the_kit(kits: Machines) -> None:
 
 
 def test_first_weights_travel_if_they_are_small(tmp_path: Path) -> None:
-    made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=b"weights")
+    made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=WEIGHTS_FILE)
     made.accept("p00", "server")
     for name in ("p00", "server"):
-        assert (made.at(name) / "initial.safetensors").read_bytes() == b"weights"
+        assert (made.at(name) / "initial.safetensors").read_bytes() == WEIGHTS_FILE
     assert read_kit(made.at("p00") / "kit.toml").content.run.site == "hospital:Hospital"
     assert read_kit(made.at("server") / "kit.toml").content.run.site == ""
 
 
 def test_large_weights_come_as_a_file(tmp_path: Path) -> None:
-    large = bytes(SMALL + 1)
+    large = save({"w": np.zeros(SMALL // 4, np.float32)})
     made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=large)
     assert made.answer("p00").stat().st_size < 100_000
     assert "has no first weights: they are too large" in made.refused("p00")
@@ -297,9 +300,9 @@ def test_an_operator_names_no_code_and_no_file_of_the_site(
     with monkeypatch.context() as patch:
         patch.setattr(inputs, "WEIGHTS_NAME", re.compile(".*"))
         scenario = WEIGHTS.replace('type = "weights"\n', f'type = "weights"\nfile = "{name}"\n')
-        made = begun(tmp_path, project=BY_SITES, scenario=WEIGHTS, initial_safetensors=b"weights")
+        made = begun(tmp_path, project=BY_SITES, scenario=WEIGHTS, initial_safetensors=WEIGHTS_FILE)
         (made.operator / name).parent.mkdir(exist_ok=True)
-        (made.operator / name).write_bytes(b"raise SystemExit")
+        (made.operator / name).write_bytes(WEIGHTS_FILE)
         (made.operator / "federation.toml").write_text(scenario)
         for one in MACHINES:
             made.request(one)
@@ -375,3 +378,26 @@ def test_an_operator_without_this_program_writes_no_line_of_a_unit(
     assert refused.value.path.startswith(f"x.answer: {field}")
     assert str(refused.value).isprintable()
     assert contents(machines.at("p00")) == before
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def test_first_weights_are_checked_before_they_are_signed(tmp_path: Path) -> None:
+    """All machines would refuse them later; what was signed before stays as it is."""
+    made = signed(
+        _folder(tmp_path / "good"), scenario=WEIGHTS, project=BY_SITES, initial_safetensors=WEIGHTS_FILE
+    )
+    (made.operator / "initial.safetensors").write_bytes(WEIGHTS_FILE[:-1])
+    before = contents(made.operator)
+    words = ("provision", "sign", made.operator)
+    assert "initial.safetensors is not a safetensors file of numbers" in refusal(call(*words))
+    assert contents(made.operator) == before
+    (made.operator / "initial.safetensors").write_bytes(WEIGHTS_FILE)
+    done("sign", made.operator)
+    begins = ("provision", "begin", tmp_path / "good" / "project.toml", "--out", tmp_path / "new")
+    (tmp_path / "good" / "initial.safetensors").write_bytes(b"weights")
+    assert "model.file: " in refusal(call(*begins))
+    assert not (tmp_path / "new").exists()

@@ -15,6 +15,7 @@ from securefl.runtime.provision.operator_folder import history_of
 from securefl.runtime.provision.project import read_project
 from securefl.runtime.provision.request import read_request
 from tests.unit.cli.programs import call
+from tests.unit.provision.machines import WEIGHTS_FILE
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "provision.md").read_text()
@@ -50,7 +51,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "project.toml").write_text(fenced("toml", 'name = "hospitals"'))
     shutil.copy(ROOT / "examples" / "own_training" / "federation.toml", tmp_path)
-    (tmp_path / "initial.safetensors").write_bytes(b"weights")
+    (tmp_path / "initial.safetensors").write_bytes(WEIGHTS_FILE)
     return tmp_path
 
 

@@ -16,7 +16,7 @@ from securefl.runtime.agents.policy import read_policy
 from securefl.runtime.provision.signed import sha256
 from securefl.scenario import load_scenario
 from tests.unit.cli.programs import call, refusal
-from tests.unit.provision.machines import Machines, signed
+from tests.unit.provision.machines import WEIGHTS_FILE, Machines, signed
 from tests.unit.provision.test_accept import BY_SITES, WEIGHTS
 
 RULE = """\
@@ -182,7 +182,7 @@ def test_a_machine_without_code_needs_no_policy(kits: Machines) -> None:
 def by_sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
     """Answers of an operator who has chosen the sites' training."""
     monkeypatch.setenv("SECUREFL_STATE", str(tmp_path / "state"))
-    return signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=b"weights")
+    return signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=WEIGHTS_FILE)
 
 
 def test_the_operator_chooses_no_training_alone(by_sites: Machines) -> None:
