@@ -18,6 +18,8 @@ KINDS: Final[dict[str, str]] = {
 """Kinds of training, with what a user has."""
 _SITES: Final = {"torch": "train:Site", "tables": "", "flower": "app.client:app", "nvflare": "train.py"}
 _FIRST: Final = {"torch": "train:Site", "tables": "", "flower": "app.task:Net", "nvflare": "train:Net"}
+_PARAMETERS: Final = {"tables": (4 + 1) * 2}
+_PARAMETERS_OF_NET: Final = (30 + 1) * 8 + (8 + 1)
 _MOST_SITES: Final = 200
 """Sites whose stand-in data have three samples each at least."""
 
@@ -57,6 +59,11 @@ class Project:
     def first(self) -> str:
         """Maker of the first weights; empty if the built-in training is used."""
         return _FIRST[self.kind]
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of the template's model."""
+        return _PARAMETERS.get(self.kind, _PARAMETERS_OF_NET)
 
     @property
     def library(self) -> str:

@@ -12,10 +12,12 @@ from typing import Final
 from securefl.base.errors import ConfigError
 from securefl.lab import new_folder, templates
 from securefl.lab.project.choices import Project
-from securefl.methods import feasibility
-from securefl.scenario import parse_scenario
+from securefl.methods import feasibility, privacy
+from securefl.scenario import Scenario, parse_scenario
 
 _ENDING: Final = ".j2"
+_FIRST_SCALE: Final = 12
+"""``encoding.scale_bits`` from which the search for that of the noise starts."""
 _COLUMNS: Final = ("mean radius", "mean texture", "mean smoothness", "mean concavity")
 
 
@@ -29,19 +31,36 @@ def write_project(folder: Path, project: Project) -> tuple[Path, ...]:
         RunAbortedError: a file cannot be written.
     """
     new_folder.check_new(folder, "FOLDER")
-    texts = _texts(project)
+    texts = _texts(project, scale_bits=_FIRST_SCALE)
+    if project.epsilon is not None:
+        texts = _texts(project, scale_bits=_scale_of(parse_scenario(texts["federation.toml"]), project))
     feasibility.check(parse_scenario(texts["federation.toml"]))
     return new_folder.fill_folder(folder, {name: text.encode() for name, text in texts.items()})
 
 
-def _texts(project: Project) -> dict[str, str]:
+def _scale_of(scenario: Scenario, project: Project) -> int:
+    """Return the ``encoding.scale_bits`` that the noise of a project needs.
+
+    Raises:
+        ConfigError: no scale has this amount of noise, or the choices do not fit together.
+    """
+    feasibility.check(scenario)
+    try:
+        return privacy.fit_scale(scenario, project.parameters).encoding.scale_bits
+    except ConfigError as error:
+        if error.path != "privacy.epsilon":
+            raise
+        raise ConfigError("--epsilon", error.reason, error.remedy) from error
+
+
+def _texts(project: Project, *, scale_bits: int) -> dict[str, str]:
     root = resources.files(__package__).joinpath("templates")
     found: dict[str, str] = {}
     # The built-in training of tables needs no files of its own.
     parts = [part for part in ("common", project.kind) if root.joinpath(part).is_dir()]
     for part in parts:
         for name, file in _files(root.joinpath(part)):
-            found[name.removesuffix(_ENDING)] = templates.render(file, project=project)
+            found[name.removesuffix(_ENDING)] = templates.render(file, project=project, scale_bits=scale_bits)
     if project.kind == "tables":
         found["patients.csv"] = _patients()
     return found

@@ -57,6 +57,7 @@ from .sensitivity import planned_releases as planned_releases
 from .sensitivity import rounding_of as rounding_of
 from .settling import allowed_releases as allowed_releases
 from .settling import check_budget as check_budget
+from .settling import fit_scale as fit_scale
 from .settling import settle as settle
 from .spending import NO_GUARANTEE as NO_GUARANTEE
 from .spending import Guarantee as Guarantee

@@ -234,6 +234,30 @@ def multipliers_of(scenario: Scenario, length: int) -> tuple[float, float] | Non
     return (min(least for least, _ in found), max(most for _, most in found)) if found else None
 
 
+def fitting_scale(scenario: Scenario, length: int) -> int:
+    """Return the finest scale whose noise needs at most a quarter of the largest tables, or the coarsest.
+
+    The scenario has a unit, a numeric delta and a multiplier.
+
+    Raises:
+        ConfigError: no scale has tables for this noise, or noise that its published checks accept.
+    """
+    least = least_std(length) if scenario.checks.kind == "published" else MIN_STD
+    fitting = _fitting(scenario, length, least)
+    if not fitting:
+        rounding = sensitivity.rounding_of(scenario, length)
+        raise _unfit(scenario, length, None if rounding is None else shares_of(scenario, rounding))
+    return max(
+        (bits for bits in fitting if _largest_std(scenario, length, bits) <= MAX_STD / 4),
+        default=min(fitting),
+    )
+
+
+def _largest_std(scenario: Scenario, length: int, bits: int) -> float:
+    rounding = sensitivity.rounding_of(scenario, length, bits)
+    return math.inf if rounding is None else max(_stds(shares_of(scenario, rounding)))
+
+
 def _fitting(scenario: Scenario, length: int, least: float = MIN_STD) -> list[int]:
     """Return the scales at which all noise has a table and a share is at least ``least``, coarsest first."""
     fitting = []

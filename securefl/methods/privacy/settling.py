@@ -15,6 +15,7 @@ from securefl.methods.privacy import accountant, calibration, laws, quantile_cli
 from securefl.methods.privacy.limits import check_delta, components_of, planned_of
 from securefl.methods.privacy.mechanism import (
     Mechanism,
+    fitting_scale,
     mechanism_of,
     multipliers_of,
     plain_release,
@@ -60,6 +61,26 @@ def settle(scenario: Scenario, length: int, fewest: int | None) -> Scenario:
     settled = replace(scenario, privacy=replace(privacy, releases=releases))
     _make_mechanism(settled, length)
     return settled
+
+
+def fit_scale(scenario: Scenario, length: int) -> Scenario:
+    """Return a scenario, which has an epsilon at party level, with ``encoding.scale_bits`` for its noise.
+
+    The finest scale is taken whose noise needs at most a quarter of the largest tables, so that a somewhat
+    smaller epsilon fits, too; otherwise the coarsest that has tables. Its model has ``length`` parameters.
+
+    Raises:
+        ConfigError: no scale has tables for this noise (it names an epsilon that fits), or dp_accounting is
+            missing.
+    """
+    if scenario.privacy.epsilon is None:
+        raise UsageError("cannot fit a scale: privacy.epsilon is not set")
+    known = _with_units(scenario, None)
+    multiplier = _first_multiplier(known, length, scenario.privacy.epsilon)
+    trial = replace(known, privacy=replace(known.privacy, multiplier=multiplier, epsilon=None))
+    encoding = replace(scenario.encoding, scale_bits=fitting_scale(trial, length))
+    _make_mechanism(replace(trial, encoding=encoding), length)
+    return replace(scenario, encoding=encoding)
 
 
 def check_budget(scenario: Scenario, length: int) -> None:
@@ -160,6 +181,25 @@ def _records(scenario: Scenario, fewest: int | None) -> int:
 def _calibrate(scenario: Scenario, length: int, target: float) -> float:
     """Return the multiplier that keeps ``target`` over all planned releases."""
     privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
+    delta, sigma = _delta_of(scenario), _first_multiplier(scenario, length, target)
+    while True:
+        trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
+        event = _make_mechanism(trial, length).event.times(planned)
+        spent = accountant.epsilon((event,), delta, privacy.accountant)
+        if spent <= target:
+            return sigma
+        if not math.isfinite(spent):
+            raise ConfigError(
+                "privacy.epsilon",
+                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite epsilon",
+                "a smaller epsilon, or a larger delta",
+            )
+        sigma *= 1 + max(calibration.TOLERANCE, (spent - target) / target)
+
+
+def _first_multiplier(scenario: Scenario, length: int, target: float) -> float:
+    """Return the multiplier that keeps ``target`` before the errors of the noise tables are known."""
+    privacy, planned = scenario.privacy, sensitivity.planned_releases(scenario)
     rounding = sensitivity.rounding_of(scenario, length)
     if rounding is None:
         raise ConfigError(
@@ -175,19 +215,7 @@ def _calibrate(scenario: Scenario, length: int, target: float) -> float:
     sigma *= 1 + laws.mu_slack(max(laws.MIN_VARIANCE, (sigma * rounding.sensitivity) ** 2))
     sigma = quantile_clip.of_updates(scenario, sigma)
     _check_within_tables(scenario, length, plain, sigma)
-    while True:
-        trial = replace(scenario, privacy=replace(privacy, multiplier=sigma, epsilon=None, budget=None))
-        event = _make_mechanism(trial, length).event.times(planned)
-        spent = accountant.epsilon((event,), delta, privacy.accountant)
-        if spent <= target:
-            return sigma
-        if not math.isfinite(spent):
-            raise ConfigError(
-                "privacy.epsilon",
-                f"noise of multiplier {sigma:.4g}, made for epsilon = {target:g}, has no finite epsilon",
-                "a smaller epsilon, or a larger delta",
-            )
-        sigma *= 1 + max(calibration.TOLERANCE, (spent - target) / target)
+    return sigma
 
 
 def _check_within_tables(scenario: Scenario, length: int, plain: ReleaseEvent, sigma: float) -> None:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from securefl.base.errors import ConfigError
 from securefl.cli import init as command
 from securefl.lab.project import KINDS, Project, write_project
-from securefl.methods import feasibility
+from securefl.methods import feasibility, privacy
+from securefl.runtime.process import declared_length
 from securefl.scenario import load_scenario
+from tests.tiers import covering
 from tests.unit.cli.programs import call, refusal
 
 
@@ -25,10 +28,15 @@ def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: PTH123, SIM115 - as a script has it
 
 
-@pytest.mark.parametrize("kind", ["torch", "tables"])
-def test_a_project_runs_and_its_own_test_passes(kind: str, tmp_path: Path, no_prompt: None) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("torch", ()), ("tables", ()), ("torch", ("--epsilon", "1")), ("tables", ("--epsilon", "1"))],
+)
+def test_a_project_runs_and_its_own_test_passes(
+    kind: str, options: tuple[str, ...], tmp_path: Path, no_prompt: None
+) -> None:
     folder = tmp_path / "clinics"
-    done = call("init", folder, "--kind", kind, "--sites", "4")
+    done = call("init", folder, "--kind", kind, "--sites", "4", *options)
     assert done.exit_code == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith(f"next: cd {folder} && securefl simulate federation.toml")
@@ -71,6 +79,49 @@ def test_every_number_of_sites_is_feasible(sites: int, active: bool, tmp_path: P
     project = Project(name="x", kind="torch", sites=sites, active=active)
     write_project(tmp_path / "x", project)
     feasibility.check(load_scenario(tmp_path / "x" / "federation.toml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "epsilon", "sites", "active"),
+    covering(KINDS, (3.0, 8.0, 1.0, 0.2, 50.0, 0.05), (200, 3, 10, 50, 5), (False, True)),
+)
+def test_noise_fits_its_scale(kind: str, epsilon: float, sites: int, active: bool, tmp_path: Path) -> None:
+    """All choices within the ranges of the options make a scenario whose noise has tables."""
+    project = Project(name="x", kind=kind, sites=sites, active=active, epsilon=epsilon)
+    write_project(tmp_path / "x", project)
+    scenario = load_scenario(tmp_path / "x" / "federation.toml")
+    settled = privacy.settle(scenario, project.parameters, None)
+    feasibility.check(settled)
+    privacy.check_budget(settled, project.parameters)
+    mechanism = privacy.mechanism_of(settled, project.parameters)
+    assert mechanism is not None
+    assert (mechanism.allowed, settled.privacy.budget) == (10, epsilon)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_noise_is_that_of_the_template_model(kind: str, tmp_path: Path) -> None:
+    project = Project(name="x", kind=kind, sites=5)
+    write_project(tmp_path / "x", project)
+    scenario = load_scenario(tmp_path / "x" / "federation.toml")
+    if kind == "tables":
+        assert declared_length(scenario, 0) == project.parameters
+        return
+    source = next(file for file in (tmp_path / "x").rglob("*.py") if "class Net" in file.read_text())
+    tree = ast.parse(source.read_text())
+    net = next(one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "Net")
+    space: dict[str, Any] = {"nn": torch.nn}
+    exec(compile(ast.Module([net], []), "net", "exec"), space)  # noqa: S102 - a class of the template
+    assert sum(one.numel() for one in space["Net"]().parameters()) == project.parameters
+
+
+def test_noise_without_a_scale_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_prompt: None
+) -> None:
+    monkeypatch.setattr(Project, "parameters", 10**7)
+    line = refusal(call("init", tmp_path / "new", "--kind", "tables", "--sites", "50", "--epsilon", "0.2"))
+    assert line.startswith("--epsilon: 0.2 over 10 releases needs a multiplier of")
+    assert "(set at least 2.9" in line
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

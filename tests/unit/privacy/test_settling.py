@@ -9,7 +9,8 @@ from securefl.base.errors import ConfigError
 from securefl.methods.feasibility.limits import check
 from securefl.methods.privacy.accountant import epsilon
 from securefl.methods.privacy.mechanism import mechanism_of
-from securefl.methods.privacy.settling import check_budget, settle
+from securefl.methods.privacy.settling import check_budget, fit_scale, settle
+from securefl.methods.privacy.table import MAX_STD
 from securefl.scenario.load import parse_scenario
 from securefl.scenario.resolved import to_toml
 from tests.unit.privacy.scenarios import LENGTH, PARTY, RECORDS, private
@@ -87,3 +88,19 @@ def test_nothing_to_settle() -> None:
     unlimited = settle(private(), LENGTH, RECORDS)
     assert unlimited.privacy.releases is None
     check_budget(unlimited, LENGTH)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "2", "20"])
+@pytest.mark.parametrize("bits", [0, 16, 24])
+def test_a_scale_is_fitted_to_the_noise(epsilon: str, bits: int) -> None:
+    """Whatever scale the file has: one step finer exceeds a quarter of the tables."""
+    scenario = private(
+        *PARTY, "privacy.multiplier=", f"privacy.epsilon={epsilon}", f"encoding.scale_bits={bits}"
+    )
+    fitted = fit_scale(scenario, LENGTH)
+    mechanism = mechanism_of(settle(fitted, LENGTH, None), LENGTH)
+    assert mechanism is not None
+    assert MAX_STD / 8.1 <= mechanism.shares.share_std <= MAX_STD / 4
+    assert replace(fitted, encoding=scenario.encoding) == scenario
+    with pytest.raises(ConfigError, match=r"noise tables end at .* \((set at least|use fewer)"):
+        fit_scale(scenario, 10**9)
