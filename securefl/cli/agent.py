@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from securefl.base import files
 from securefl.base.errors import ConfigError
-from securefl.cli import console
+from securefl.cli import console, program
 from securefl.runtime import agents, provision
+from securefl.scenario import load_scenario, own_names, parse_table
 
 
 def agent(
@@ -43,8 +45,16 @@ def agent(
     if write_policy:
         _write_policy(provision.read_kit(kit), policy)
         return
+    role = provision.read_kit(kit).role
+    if parallel > 1 and role != "server":
+        raise ConfigError(
+            "--parallel", f"is for the server, and {kit} is the kit of a {role}", "leave it out"
+        )
     settings = agents.AgentSettings(
-        kit=kit.absolute(), policy=None if policy is None else policy.absolute(), parallel=parallel
+        kit=kit.absolute(),
+        policy=None if policy is None else policy.absolute(),
+        parallel=parallel,
+        check=check_options,
     )
     working = agents.Agent(settings, lambda text: console.say(f"agent: {text}"))
     asyncio.run(working.run())
@@ -61,12 +71,63 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
     site = kit.role == "party"
     if not site and not code:
         raise ConfigError(str(kit.path), f"is the kit of a {kit.role}, and names no code", "start it without")
-    first = agents.first_policy if site else agents.code_policy
-    provision.write_file(path, first(code, kit.content.run.data).encode(), private=True)
-    agents.read_policy(path)
+    scenario = _scenario_table(kit)
+    evaluation = scenario.get("evaluation")
+    repeats = str(evaluation.get("repeats", "")) if isinstance(evaluation, dict) else ""
+    text = (
+        agents.first_policy(code, kit.content.run.data, repeats=repeats) if site else agents.code_policy(code)
+    )
+    provision.write_file(path, text.encode(), private=True)
+    given = agents.read_policy(path)
     for name, digest in code.items():
         console.say(f"{path}  allows {name}, SHA-256 {digest[:16]}: read this code before the next start")
     if site:
         console.say(
             f"{path}  asks a person about each submitted run; edit it, then: securefl agent {kit.path}"
         )
+        for reason in _refused_scenario(kit, given):
+            console.say(f"{path}  refuses the scenario of this kit unless you change it: {reason}")
+
+
+def _scenario_table(kit: provision.MachineKit) -> dict[str, Any]:
+    path = kit.file("scenario")
+    with files.reading(path):
+        return parse_table(path.read_text(encoding="utf-8-sig"), str(path))
+
+
+def _refused_scenario(kit: provision.MachineKit, given: agents.SitePolicy) -> list[str]:
+    """Return which rules of a new policy the kit's scenario breaks, as far as known without its own code."""
+    table = _scenario_table(kit)
+    if any(own_names(table)):
+        evaluation = table.get("evaluation")
+        accepts = isinstance(evaluation, dict) and evaluation.get("repeats") == "accept"
+        return [agents.REPEATS] if accepts else []
+    # Its first weights are in the folder of the kit, and count for nothing here.
+    scenario = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
+    facts = agents.RunFacts(kit.content.run.data, scenario, None, 0.0)
+    return list(agents.violations(given, facts))
+
+
+def check_options(role: str, path: Path, policy: agents.SitePolicy) -> None:
+    """Check the options of a policy by the command of its machine.
+
+    Args:
+        role: of the machine, which names the command.
+        path: of the policy, for errors.
+        policy: as read.
+
+    Raises:
+        ConfigError: the command has no such option, or refuses its value.
+    """
+    from securefl.cli.app import Deferred  # noqa: PLC0415 - imports this module by its name
+
+    if not policy.options:
+        return
+    command = Deferred(role).load()
+    for number, option in enumerate(policy.options):
+        try:
+            program.check_words(command, f"securefl {role}", [option])
+        except ConfigError as error:
+            raise ConfigError(
+                f"{path}: options.{number}", f"{error.path} {error.reason}", error.remedy
+            ) from None

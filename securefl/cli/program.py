@@ -142,6 +142,28 @@ def _value_of_kind(parameter: Any, ctx: Any) -> str:
     return _VALUES.get(kind, str(kind))
 
 
+def check_words(command: Any, program: str, words: Iterable[str]) -> None:
+    """Check options of a command without calling it, and without its required ones.
+
+    Args:
+        command: as typer makes it.
+        program: name of the command in errors.
+        words: options, each with its value behind ``=``.
+
+    Raises:
+        ConfigError: an option is unknown, or its value is refused.
+    """
+    ctx = command.make_context(program, [], resilient_parsing=True)
+    try:
+        found, _rest, order = command.make_parser(ctx).parse_args(args=list(words))
+        for parameter in order:
+            # Arguments, which are missing here, have no value.
+            if found.get(parameter.name) is not None:
+                parameter.process_value(ctx, found[parameter.name])
+    except _USAGE_ERROR as error:
+        raise _refusal(error, ctx) from None
+
+
 @contextmanager
 def _usage_in_one_line(ctx: Any) -> Iterator[None]:
     # Callbacks of options refuse values as ConfigError.

@@ -14,9 +14,13 @@ from .operator_side import sign_stop as sign_stop
 from .operator_side import state_shown as state_shown
 from .operator_side import submitted_before as submitted_before
 from .policy import POLICY as POLICY
+from .policy import REPEATS as REPEATS
+from .policy import RunFacts as RunFacts
+from .policy import SitePolicy as SitePolicy
 from .policy import code_policy as code_policy
 from .policy import first_policy as first_policy
 from .policy import read_policy as read_policy
+from .policy import violations as violations
 from .register import LOG as LOG
 from .register import Register as Register
 from .submission import ENDED as ENDED

@@ -21,7 +21,7 @@ from securefl.base.ids import SERVER, PartyId, is_name
 from securefl.runtime import provision, transport
 from securefl.runtime.agents import board, register, submission
 from securefl.runtime.agents.live_run import LiveRun
-from securefl.runtime.agents.machine import AgentMachine
+from securefl.runtime.agents.machine import AgentMachine, CheckPolicy
 
 _TICK: Final = 1.0
 """Seconds between two looks at files and hours."""
@@ -40,6 +40,8 @@ class AgentSettings:
     """Policy file; None for ``policy.toml`` beside the kit, which the server need not have."""
     parallel: int = 1
     """Runs that a server leads at the same time."""
+    check: CheckPolicy
+    """Check of the policy's options, by the command that takes them."""
 
 
 class Agent:
@@ -52,7 +54,7 @@ class Agent:
     def __init__(self, settings: AgentSettings, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._parallel = settings.parallel
-        self._machine = AgentMachine(settings.kit, settings.policy, tell)
+        self._machine = AgentMachine(settings.kit, settings.policy, tell, settings.check)
         self._live: dict[str, LiveRun] = {}
         self._early = board.EarlyMessages()
         self._pending: dict[str, bytes] = {}

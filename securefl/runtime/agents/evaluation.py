@@ -98,7 +98,7 @@ class SubmissionEvaluator:
         self._heads = {provision.sha256(line) for line in history.lines[:-1]}
 
     def evaluate(self, known: register.KnownRun, given: policy.SitePolicy | None) -> SubmissionVerdict:
-        """Return the verdict about a run; with a policy it also keeps to that.
+        """Return the verdict about a run; with a policy it also keeps to that: at a site all of it.
 
         Never raises for a bad submission: that is a reason to refuse.
         """
@@ -134,7 +134,7 @@ class SubmissionEvaluator:
             return SubmissionVerdict(
                 against="the scenario resolves to another digest: versions of securefl differ"
             )
-        if given is not None:
+        if given is not None and self._kit.role == "party":
             against = next(policy.violations(given, self._facts(submission, scenario, given)), "")
         return SubmissionVerdict(
             against=against[:200],

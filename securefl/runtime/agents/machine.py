@@ -18,6 +18,10 @@ _LOG: Final = logs.log_of("runtime.agents")
 _WRITE: Final = "write one by securefl agent KIT --write-policy, and edit it"
 
 
+CheckPolicy = Callable[[str, Path, policy.SitePolicy], None]
+"""Check of a policy by role and path."""
+
+
 class AgentMachine:
     """Kit, history, keys and policy. Both files are read again when they change.
 
@@ -25,25 +29,30 @@ class AgentMachine:
         kit: ``kit.toml`` of the machine.
         policy_file: None for ``policy.toml`` beside the kit, which only a site must have.
         tell: prints a line.
+        check: raises a ConfigError for options of a policy that its machine's process refuses.
 
     Raises:
         ConfigError: kit or policy are invalid, or the machine takes part in no run.
     """
 
-    def __init__(self, kit: Path, policy_file: Path | None, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, kit: Path, policy_file: Path | None, tell: Callable[[str], None], check: CheckPolicy
+    ) -> None:
         self._path = kit
         self._tell = tell
+        self._check = check
         self._load_kit()
         self.register = register.Register(self.kit.folder, self.history)
-        beside = self.kit.folder / policy.POLICY
-        needed = policy_file is not None or self.kit.role == "party" or beside.exists()
-        self._policy_file = (policy_file or beside) if needed else None
+        self._policy_file = policy_file or self.kit.folder / policy.POLICY
+        self._is_optional = policy_file is None and self.kit.role != "party"
         self.policy: policy.SitePolicy | None = None
         self.policy_text = b""
         """Text of :attr:`policy`, to notice changes."""
         self._fault = ""
+        self._works = False
         if (error := self.read_policy()) is not None:
             raise error
+        self._works = True
 
     def _load_kit(self) -> None:
         kit = provision.read_kit(self._path)
@@ -94,28 +103,32 @@ class AgentMachine:
 
     def read_policy(self) -> ConfigError | None:
         """Read the policy again if it has changed; return the error that stops all work, if any."""
-        if self._policy_file is None:
+        if self._is_optional and not self._policy_file.exists():
+            if self.policy_text or self._fault:
+                self._tell("the policy was removed; no code of scenarios is allowed any more")
+            self.policy, self.policy_text, self._fault = None, b"", ""
             return None
         try:
             with files.reading(self._policy_file, _WRITE):
                 text = self._policy_file.read_bytes()
             if text == self.policy_text and not self._fault:
                 return None
-            self.policy = policy.read_policy(self._policy_file)
+            found = policy.read_policy(self._policy_file)
+            self._check(self.kit.role, self._policy_file, found)
         except ConfigError as error:
             fault = f"the policy cannot be used: {error}"[:200]
-            if fault != self._fault and self.policy_text:
+            if fault != self._fault and self._works:
                 self._tell(fault)
             self._fault = fault
             return error
-        if self.policy_text:
+        if self._works:
             self._tell("the policy has changed; it applies to runs from their next round")
-        self.policy_text, self._fault = text, ""
+        self.policy, self.policy_text, self._fault = found, text, ""
         return None
 
     def reason_to_rest(self) -> str:
         """Return why the site's data may not be used now; empty if they may."""
-        hours = self.policy.hours if self.policy is not None else None
+        hours = self.policy.hours if self.policy is not None and self.kit.role == "party" else None
         if self._fault or hours is None or hours.includes(datetime.now().astimezone()):
             return self._fault
         return f"outside of the policy's hours, {hours.begin} to {hours.end}"

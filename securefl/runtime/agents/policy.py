@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +12,13 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
-from securefl.base import files
+from securefl.base import files, text
 from securefl.base.errors import ConfigError
-from securefl.scenario import FileTable, Scenario, read_table, write_value
+from securefl.scenario import OWN_NAME, FileTable, Rule, Scenario, parts, read_table, write_value
 
 POLICY: Final = "policy.toml"
+REPEATS: Final = "clusters.repeats: the run's metrics may reveal counts of this site"
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _REMEDY: Final = "correct it, or move it away and write one by securefl agent KIT --write-policy"
 Clock = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
@@ -96,7 +99,7 @@ class SitePolicy(FileTable, frozen=True, kw_only=True):
 
     decision: Literal["accept", "ask"]
     """``accept``: take part in each run that keeps to this file. ``ask``: a person approves each one."""
-    code: dict[str, Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
     """Digest of the installed code by ``module:name``, of sites and of a scenario's own parts; other code is
     refused."""
     data: tuple[str, ...] = ()
@@ -108,7 +111,7 @@ class SitePolicy(FileTable, frozen=True, kw_only=True):
     deadlines: DeadlineRules = DeadlineRules()
     hours: Hours | None = None
     options: tuple[str, ...] = ()
-    """Options of ``securefl party`` for this site, such as ``--site-python=/opt/site/bin/python``."""
+    """Options of the machine's process, at a site ``securefl party``, such as ``--site-memory=500``."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,8 @@ class RunFacts:
 
 
 _REFUSED_OPTIONS: Final = frozenset(
-    {"--key", "--roster", "--name", "--run", "--out", "--account", "--broker", "--site", "--data", "--set",
-     "--seed", "--insecure-seeded-entropy", "--lab", "--budget", "--spent"}
+    {"--help", "--key", "--roster", "--name", "--run", "--out", "--account", "--broker", "--site", "--data",
+     "--set", "--seed", "--insecure-seeded-entropy", "--lab", "--budget", "--spent"}
 )  # fmt: skip
 """Options that the agent sets, or that would change the run."""
 
@@ -143,6 +146,7 @@ def read_policy(path: Path) -> SitePolicy:
     if shared:
         raise ConfigError(str(path), "can be changed by other users", f"chmod go-w {path}")
     policy = read_table(path, SitePolicy, _REMEDY)
+    _check_names(policy, path)
     for number, option in enumerate(policy.options):
         name = option.partition("=")[0]
         if not option.startswith("--") or name in _REFUSED_OPTIONS:
@@ -160,6 +164,30 @@ def read_policy(path: Path) -> SitePolicy:
     if policy.hours is not None and policy.hours.begin == policy.hours.end:
         raise ConfigError(f"{path}: hours.end", "is the same time as hours.begin", "leave [hours] out")
     return policy
+
+
+def _check_names(policy: SitePolicy, path: Path) -> None:
+    """Check digests and rules of a policy.
+
+    Raises:
+        ConfigError: a digest is not one, or a rule does not exist.
+    """
+    for name, digest in policy.code.items():
+        if not _DIGEST.fullmatch(digest):
+            raise ConfigError(
+                f"{path}: code.{name[:60]}",
+                f"{digest[:20]!r} is not a SHA-256 of 64 digits 0-9 and a-f",
+                "copy its line from: securefl agent KIT --policy new.toml --write-policy",
+            )
+    built_in = parts.names(Rule) if policy.rules else ()
+    for number, rule in enumerate(policy.rules):
+        if rule not in built_in and not OWN_NAME.fullmatch(rule):
+            near = text.closest(rule, built_in)
+            raise ConfigError(
+                f"{path}: rules.{number}",
+                f"{rule[:40]!r} is not a rule",
+                f"did you mean {near}?" if near else f"rules: {', '.join(built_in)}, or module:name",
+            )
 
 
 def code_violations(policy: SitePolicy | None, code: Mapping[str, str]) -> Iterator[str]:
@@ -199,7 +227,7 @@ def violations(policy: SitePolicy, facts: RunFacts) -> Iterator[str]:
     if clusters.leakage == "veto" and scenario.leakage.mode != "veto":
         yield "clusters.leakage: the run only reports what its sums reveal together"
     if clusters.repeats == "refuse" and scenario.evaluation.repeats != "refuse":
-        yield "clusters.repeats: the run's metrics may reveal counts of this site"
+        yield REPEATS
     for name, value, most in (
         ("training", scenario.deadlines.training, deadlines.training),
         ("join", scenario.deadlines.join, deadlines.join),
@@ -240,13 +268,19 @@ def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
             )
 
 
-def first_policy(code: Mapping[str, str], data: str) -> str:
+def first_policy(code: Mapping[str, str], data: str, *, repeats: str = "") -> str:
     """Return the text of a site's policy to edit, which asks a person about each run.
 
     Args:
         code: digest by name of the code that it allows.
         data: file of samples that it allows; empty for none.
+        repeats: ``evaluation.repeats`` of the kit's scenario; ``accept`` is explained, and left to the site.
     """
+    asked = (
+        "# The kit's scenario accepts this: the agent refuses its runs unless you change the next line.\n"
+        if repeats == "accept"
+        else ""
+    )
     return f"""\
 # Policy of this site (docs/agents.md). securefl agent checks each run against it: at acceptance, before each
 # start and after each change of this file.
@@ -268,7 +302,7 @@ survivors = 2                   # fewest updates in a sum
 colluders = 0                   # least number of sites in a sum that may collude with the server
 server = "curious"              # "active": refuse runs that trust the server
 leakage = "veto"                # "report": allow runs whose sums may together reveal single updates
-repeats = "refuse"              # "accept": allow metrics that may reveal counts of this site
+{asked}repeats = "refuse"              # "accept": allow metrics that may reveal counts of this site
 
 [deadlines]
 # training = 600                # largest deadlines.training, s
@@ -283,21 +317,16 @@ repeats = "refuse"              # "accept": allow metrics that may reveal counts
 {_code_table(code)}"""
 
 
-def code_policy(code: Mapping[str, str], data: str) -> str:
-    """Return the text of a policy for the server or the dealer, which limits code only.
+def code_policy(code: Mapping[str, str]) -> str:
+    """Return the text of a policy for the server or the dealer.
 
     Args:
         code: digest by name of the code that it allows.
-        data: file of the server's test samples; empty for none.
     """
     return f"""\
-# Policy of this machine (docs/agents.md): code that runs may import here. Its fields allow all else.
-decision = "accept"
-data = {_samples(data)}
-
-[clusters]
-leakage = "report"
-repeats = "accept"
+# Policy of this machine (docs/agents.md): code that runs may import here. Rules of sites do not apply.
+decision = "accept"             # or "ask": a person approves each run
+options = []                    # for its process, such as ["--metrics-port=0"]
 
 {_code_table(code)}"""
 

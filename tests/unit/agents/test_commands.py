@@ -13,8 +13,10 @@ from safetensors.numpy import save
 
 from securefl.base.errors import ConfigError
 from securefl.cli import runs
+from securefl.cli.agent import check_options
 from securefl.runtime.agents.engine import PersonDecision
 from securefl.runtime.agents.evaluation import SubmissionEvaluator, epsilon_of_run
+from securefl.runtime.agents.machine import AgentMachine
 from securefl.runtime.agents.operator_side import BoardState, Wish, prepare, submitted_before
 from securefl.runtime.agents.policy import read_policy
 from securefl.runtime.agents.register import KnownRun, Register, RunRecord
@@ -315,9 +317,101 @@ def test_a_policy_is_checked_with_the_scenario(kits: Machines) -> None:
     assert evaluate(kits, known) == ("", "")
     path.write_text(path.read_text().replace("samples.npz", "others.npz"))
     assert evaluate(kits, known)[1] == "data: samples.npz is not allowed"
-    # A server without a policy accepts what is well formed.
+    # A server without a policy accepts what is well formed, and its policy has no rules of a site.
     of_server = known_run(kits, "server", "three")
     assert evaluate(kits, of_server, "server") == ("", "")
+    (kits.at("server") / "policy.toml").write_text(path.read_text().replace("rounds = 1", "join = 1"))
+    assert evaluate(kits, of_server, "server") == ("", "")
+
+
+def machine_of(kits: Machines, name: str, told: list[str]) -> AgentMachine:
+    return AgentMachine(kit_of(kits, name), None, told.append, check_options)
+
+
+def test_the_policy_of_a_server_may_come_and_go(kits: Machines) -> None:
+    told: list[str] = []
+    machine = machine_of(kits, "server", told)
+    path = kits.at("server") / "policy.toml"
+    assert machine.policy is None
+    path.write_text('decision = "ask"\n[hours]\nbegin = "00:00"\nend = "00:01"\n')
+    assert machine.read_policy() is None
+    assert machine.policy is not None
+    # Hours are for sites.
+    assert machine.reason_to_rest() == ""
+    path.write_text("decision = 1\n")
+    assert machine.read_policy() is not None
+    assert "the policy cannot be used" in machine.reason_to_rest()
+    path.unlink()
+    assert machine.read_policy() is None
+    assert (machine.policy, machine.policy_text, machine.reason_to_rest()) == (None, b"", "")
+    assert [line.split(";")[0].split(":")[0] for line in told] == [
+        "the policy has changed", "the policy cannot be used", "the policy was removed",
+    ]  # fmt: skip
+    # A site cannot work without.
+    site = accepting(kits)
+    machine = machine_of(kits, "p00", told)
+    site.unlink()
+    assert machine.read_policy() is not None
+    assert "policy.toml" in machine.reason_to_rest()
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--frobnicate", "--frobnicate is not an option of securefl party"),
+        ("--site-pyton=/opt/python", "did you mean --site-python"),
+        ("--metrics-port=70000", "--metrics-port '70000' is above 65535"),
+        ("--metrics-port=x", "--metrics-port 'x' is not a whole number"),
+        ("--metrics-port", "--metrics-port requires an argument"),
+        ("--site-memory=-1", "--site-memory"),
+        ("--help", "'--help' is set by the agent, or is not an option"),
+    ],
+)
+def test_options_are_checked_by_their_command(option: str, reason: str, kits: Machines) -> None:
+    path = accepting(kits)
+    path.write_text(f'options = ["--site-memory=500", "{option}"]\n' + path.read_text())
+    told = refusal(call("agent", kit_of(kits)))
+    assert f"{path}: options.1: " in told
+    assert reason in told
+
+
+def test_good_options_are_accepted(kits: Machines) -> None:
+    path = accepting(kits)
+    given = '["--metrics-port=9464", "--metrics-host=0.0.0.0", "--site-python=/opt/python", "--device=cpu"]'
+    path.write_text(f"options = {given}\n" + path.read_text())
+    assert len(read_policy(path).options) == 4
+    check_options("party", path, read_policy(path))
+    with pytest.raises(ConfigError, match=r"options.2: --site-python is not an option of securefl server"):
+        check_options("server", path, read_policy(path))
+
+
+def test_a_site_leads_no_runs(kits: Machines) -> None:
+    accepting(kits)
+    assert "--parallel: is for the server, and" in refusal(call("agent", kit_of(kits), "--parallel", "4"))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_new_policy_names_what_it_refuses(own: bool, kits: Machines) -> None:
+    """The decision stays with the site, before a submission has used up its id."""
+    file = kits.operator / "federation.toml"
+    rule = '[aggregation]\nrule = { type = "ownrule:Own" }\n' if own else ""
+    file.write_text(file.read_text() + '[evaluation]\nrepeats = "accept"\n' + rule)
+    if own:
+        (kits.at("p00") / "ownrule.py").write_text("")
+        table = read_kit(kit_of(kits)).file("scenario")
+        table.write_text(file.read_text())
+    else:
+        done("sign", kits.operator)
+        kits.accept("p00")
+    told = call("agent", kit_of(kits), "--write-policy")
+    assert told.exit_code == 0
+    path = kits.at("p00") / "policy.toml"
+    (line,) = [
+        line for line in told.stdout.splitlines() if "refuses the scenario" in line and "repeats" in line
+    ]
+    assert "clusters.repeats: the run's metrics may reveal counts of this site" in line
+    assert read_policy(path).clusters.repeats == "refuse"
+    assert "The kit's scenario accepts this" in path.read_text()
 
 
 def test_the_words_of_a_process(kits: Machines) -> None:
