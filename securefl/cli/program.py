@@ -154,6 +154,9 @@ def check_words(command: Any, program: str, words: Iterable[str]) -> None:
         ConfigError: an option is unknown, or its value is refused.
     """
     ctx = command.make_context(program, [], resilient_parsing=True)
+    # The context is complete; a resilient parser would ignore errors of the words.
+    ctx.resilient_parsing = False
+    ctx.ignore_unknown_options = False
     try:
         found, _rest, order = command.make_parser(ctx).parse_args(args=list(words))
         for parameter in order:

@@ -359,7 +359,7 @@ def test_the_policy_of_a_server_may_come_and_go(kits: Machines) -> None:
     ("option", "reason"),
     [
         ("--frobnicate", "--frobnicate is not an option of securefl party"),
-        ("--site-pyton=/opt/python", "did you mean --site-python"),
+        ("--site-pyton=/opt/python", "--site-pyton is not an option of securefl party (did you mean"),
         ("--metrics-port=70000", "--metrics-port '70000' is above 65535"),
         ("--metrics-port=x", "--metrics-port 'x' is not a whole number"),
         ("--metrics-port", "--metrics-port requires an argument"),
@@ -370,9 +370,12 @@ def test_the_policy_of_a_server_may_come_and_go(kits: Machines) -> None:
 def test_options_are_checked_by_their_command(option: str, reason: str, kits: Machines) -> None:
     path = accepting(kits)
     path.write_text(f'options = ["--site-memory=500", "{option}"]\n' + path.read_text())
-    told = refusal(call("agent", kit_of(kits)))
-    assert f"{path}: options.1: " in told
-    assert reason in told
+    with pytest.raises(ConfigError) as refused:
+        check_options("party", path, read_policy(path))
+    assert refused.value.path == f"{path}: options.1"
+    assert reason in str(refused.value)
+    # The agent does so before it connects.
+    assert reason in str(pytest.raises(ConfigError, machine_of, kits, "p00", []).value)
 
 
 def test_good_options_are_accepted(kits: Machines) -> None:
