@@ -41,14 +41,16 @@ def report(
                 "--out", "is for the page, and --tensorboard writes none", "leave one of them out"
             )
         if live:
+            # Refused before the advice.
+            event_files.need_tensorboard()
+            run_page.read_run(run)
             console.say(f"{tensorboard}: show it by tensorboard --logdir {tensorboard}; Ctrl-C stops")
         write = event_files.follow_events if live else event_files.write_events
         console.say(f"written: {write(run, tensorboard)}")
         return
     file = run / "report.html" if out is None else out
+    run_page.write_page(file, run_page.run_page(run_page.read_run(run), live=live))
     if live:
         console.say(f"{file}: open it in a browser; Ctrl-C stops")
         run_page.follow_run(run, file)
-    else:
-        run_page.write_page(file, run_page.run_page(run_page.read_run(run)))
     console.say(f"written: {file}")

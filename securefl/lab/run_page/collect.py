@@ -43,6 +43,8 @@ class OutcomeFields(Struct, frozen=True):
     """Fields of ``outcome``."""
 
     model_destroyed: bool
+    rounds: int = 0
+    """Number of rounds with a new model."""
     evaluation: dict[str, float | None] = {}
     model: KeptModel = KeptModel()
 
@@ -138,7 +140,8 @@ def read_run(path: Path) -> RunFiles:
     """
     directory = report.RunDirectory.open(path)
     summary = _read_summary(directory) if directory.summary_file.exists() else None
-    records = directory.read_records() if directory.metrics_file.exists() else ()
+    expected = summary is not None and summary.outcome.rounds > 0
+    records = directory.read_records() if expected or directory.metrics_file.exists() else ()
     audit = path / "audit" / "audit.json"
     return RunFiles(
         path=path,

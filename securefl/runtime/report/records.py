@@ -165,7 +165,7 @@ class RoundRecord:
         counted = tuple(PartyId(name) for name in row["survivors"])
         there = {*counted, *(each.party for each in out if each.reason not in ABSENCES)}
         if len(there) != row["participants"]:
-            raise ValueError("participants do not add up")
+            raise ValueError("has another number of participants than it lists")
         sums = []
         for seen in clusters["opened"]:
             members = tuple(PartyId(name) for name in seen["survivors"])

@@ -34,6 +34,7 @@ from securefl.scenario import Scenario, load_scenario, to_toml
 
 RUNS: Final = Path("runs")
 _SCENARIO: Final = "scenario.toml"
+_RESTORE: Final = "restore it from a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,21 +254,27 @@ class RunDirectory:
 
     def each_record(self) -> Iterator[RoundRecord]:
         """Yield the records of all existing rounds."""
-        for row in self._each_row():
+        for number, row in enumerate(self._each_row(), start=1):
             try:
                 _check_numbers(row)
                 yield RoundRecord.from_row(row)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                reason = f"is damaged: {error!r}"
-                raise ConfigError(str(self.metrics_file), reason) from error
+                reason = f"is damaged: row {number} {_fault(error)}"
+                raise ConfigError(str(self.metrics_file), reason, _RESTORE) from error
 
     def read_records(self, before: int | None = None) -> tuple[RoundRecord, ...]:
         """Return the records of all existing rounds, or of those before ``before``.
 
         Raises:
-            ConfigError: unreadable, or some are missing.
+            ConfigError: unreadable, or some are missing, also by the summary of a run that has ended.
         """
+        # The last rows are on disk before the summary.
+        ended = self._rounds_by_summary() if before is None else 0
         records = tuple(islice(self.each_record(), before))
+        found = sum(record.update_norm is not None for record in records)
+        if found < ended:
+            reason = f"is damaged: it has {found} of the {ended} rounds with a new model in summary.json"
+            raise ConfigError(str(self.metrics_file), reason, _RESTORE)
         if before is not None and [record.round for record in records] != list(range(before)):
             raise ConfigError(
                 str(self.metrics_file),
@@ -275,6 +282,12 @@ class RunDirectory:
                 "restore the file, or choose another --out",
             )
         return records
+
+    def _rounds_by_summary(self) -> int:
+        """Return the number of rounds with a new model by the summary; 0 while the run is unfinished."""
+        outcome = self.read_summary().get("outcome") if self.summary_file.exists() else None
+        rounds = outcome.get("rounds") if isinstance(outcome, dict) else None
+        return rounds if isinstance(rounds, int) else 0
 
     def read_scenario(self) -> Scenario:
         """Return the scenario of the run."""
@@ -370,7 +383,18 @@ def _read(path: Path) -> str:
 def _check_numbers(row: dict[str, Any]) -> None:
     for name, kinds in (("round", int), ("accuracy", (int, float)), ("loss", (int, float))):
         if not isinstance(row[name], kinds) and (name == "round" or row[name] is not None):
-            raise TypeError(f"{name} is not a number")
+            raise ValueError(f"has a wrong value: {name} is not a number")
+
+
+def _fault(error: Exception) -> str:
+    """Return what is wrong with a row, as the predicate of a sentence."""
+    match error:
+        case KeyError():
+            return f"lacks {error.args[0]}"
+        case ValueError() if str(error).startswith("has "):
+            return str(error)
+        case _:
+            return "has a value of a wrong type"
 
 
 def _object(text: str, where: str) -> dict[str, Any]:

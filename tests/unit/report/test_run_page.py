@@ -368,3 +368,52 @@ def test_a_damaged_summary_is_refused(run: Path, tmp_path: Path, field: str, val
         assert "is damaged, or of another version" in refusal(call(command, folder))
     assert not (folder / "report.html").exists()
     assert not (folder / "export").exists()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, None])
+@pytest.mark.parametrize("command", ["report", "report --live", "export", "plot"])
+def test_an_ended_run_without_some_of_its_rows_is_refused(
+    run: Path, tmp_path: Path, rows: int | None, command: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("report.html"))
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    if rows is None:
+        (folder / "metrics.jsonl").unlink()
+    else:
+        (folder / "metrics.jsonl").write_text("".join(lines[:rows]))
+    name, *options = command.split()
+    done = call(name, folder, *options)
+    reason = f"it has {rows} of the 3 rounds with a new model in summary.json (restore it from a backup)"
+    assert (reason if rows is not None else "metrics.jsonl: ") in refusal(done)
+    assert done.stdout == ""
+    assert not {one.name for one in folder.iterdir()} & {"report.html", "export", "rounds.png"}
+    # Without a summary the run has not ended: fewer rows are right.
+    (folder / "summary.json").unlink()
+    if name != "export" and "--live" not in options and rows:
+        assert call(name, folder).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"round": "x"}, "row 2 has a wrong value: round is not a number (restore it from a backup)"),
+        ({"loss": "x"}, "row 2 has a wrong value: loss is not a number"),
+        ({"clusters": None}, "row 2 lacks clusters"),
+        ({"seconds": 3}, "row 2 has a value of a wrong type"),
+        ({"survivors": []}, "row 2 has another number of participants than it lists"),
+        ({"clusters": {"opened": [], "kept": [[1, 2, 3]], "rejected": [], "lost": []}}, "of a wrong type"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "export", "plot"])
+def test_a_damaged_row_is_refused_in_plain_words(
+    run: Path, tmp_path: Path, change: dict[str, object], reason: str, command: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows[1] = {key: value for key, value in (rows[1] | change).items() if value is not None}
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = refusal(call(command, folder))
+    assert reason in line
+    assert "Error(" not in line
