@@ -253,6 +253,9 @@ def history(
 
 def _history_in(file: Path) -> provision.History:
     """Read and verify the history of a kit, or of a file by itself."""
+    if not file.is_file():
+        reason = "is a folder" if file.is_dir() else "does not exist"
+        raise ConfigError(str(file), reason, "name a kit.toml, or the history.jsonl of an operator's folder")
     return provision.read_kit(file).history() if file.name == provision.KIT else provision.history_of(file)
 
 
@@ -268,8 +271,8 @@ def _compare(request: provision.KeyRequest, given: set[str] | None) -> None:
     if request.fingerprint not in given:
         raise ConfigError(
             request.source,
-            f"has the fingerprint {request.fingerprint}, which is not given",
-            "compare it with the site by telephone; do not sign it before",
+            "has another fingerprint than the given ones",
+            f"{request.name} reads out the one that provision request printed there; do not sign before",
         )
 
 
@@ -286,6 +289,8 @@ def _ask(question: str, option: str) -> str:
     try:
         return str(typer.prompt(question, err=True))
     except typer.Abort:
+        # The cursor is behind the question.
+        typer.echo(err=True)
         raise ConfigError(
             option, "is not given, and there was no answer", "compare it, and give it"
         ) from None

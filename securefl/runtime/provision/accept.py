@@ -178,8 +178,8 @@ def _check_operator(
         if given != answer.operator.fingerprint():
             raise ConfigError(
                 source,
-                f"is signed by the operator {answer.operator.fingerprint()}, not {given[:40]!r}",
-                "compare it with the operator by another channel; do not accept this answer before",
+                "is signed by an operator with another fingerprint than the given one",
+                "the operator reads out what provision history prints there; do not accept it before",
             )
     if former is None:
         return
@@ -187,7 +187,7 @@ def _check_operator(
     if answer.operator.fingerprint() != kit.operator:
         raise ConfigError(
             source,
-            f"is signed by another operator, {answer.operator.fingerprint()}; the kit's is {kit.operator}",
+            f"is signed by another operator than the kit's, {kit.operator}",
             "do not accept it; ask the operator by another channel",
         )
     if len(new.lines) < kit.entries:

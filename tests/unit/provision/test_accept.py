@@ -69,7 +69,9 @@ def test_accepting_again_changes_nothing(kits: Machines) -> None:
 
 
 def test_the_fingerprint_of_the_operator_is_compared(machines: Machines) -> None:
-    assert "is signed by the operator" in machines.refused("p00", operator="0000-0000-0000-0000-0000")
+    assert "is signed by an operator with another fingerprint" in machines.refused(
+        "p00", operator="0000-0000-0000-0000-0000"
+    )
     runner = CliRunner()
     words = ["provision", "accept", str(machines.answer("p00")), "--out", str(machines.at("p00"))]
     assert runner.invoke(app, words, input="no\n").exit_code == 2
@@ -81,7 +83,15 @@ def test_the_fingerprint_of_the_operator_is_compared(machines: Machines) -> None
 
 
 def test_a_stated_fingerprint_is_always_compared(kits: Machines) -> None:
-    assert "is signed by the operator" in kits.refused("p00", operator="0000-0000-0000-0000-0000")
+    assert "is signed by an operator with another fingerprint" in kits.refused(
+        "p00", operator="0000-0000-0000-0000-0000"
+    )
+
+
+def test_a_refusal_does_not_show_the_fingerprint(machines: Machines) -> None:
+    """It would be copied, and not compared."""
+    for given in ("1234", "0000-0000-0000-0000-0000", ""):
+        assert machines.operator_fingerprint() not in machines.refused("p00", operator=given or "none")
 
 
 def test_answers_of_others_are_refused(machines: Machines) -> None:
@@ -101,7 +111,7 @@ def test_another_operator_is_refused(kits: Machines, tmp_path_factory: pytest.Te
     assert "is signed by another operator" in kits.refused("p00", other.answer("p00"), operator="")
     # Without a kit, the fingerprint decides.
     (kits.at("p00") / "kit.toml").unlink()
-    assert "is signed by the operator" in kits.refused("p00", other.answer("p00"))
+    assert "is signed by an operator with another fingerprint" in kits.refused("p00", other.answer("p00"))
 
 
 def test_an_older_history_is_refused(kits: Machines) -> None:

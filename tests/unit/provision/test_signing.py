@@ -95,11 +95,15 @@ def test_fingerprints_are_compared(tmp_path: Path) -> None:
     made.request("p00")
     path = made.at("p00") / "p00.request"
     reason = refused(made, "sign", made.operator, path, "--fingerprint", "0000-0000-0000-0000-0000")
-    assert f"has the fingerprint {made.fingerprint('p00')}, which is not given" in reason
+    assert "has another fingerprint than the given ones (p00 reads out the one" in reason
+    assert made.fingerprint("p00") not in reason
     runner = CliRunner()
     words = ["provision", "sign", str(made.operator), str(path)]
     assert runner.invoke(app, words, input="0000-0000-0000-0000-0000\n").exit_code == 2
-    assert runner.invoke(app, words, input="").exit_code == 2
+    alone = runner.invoke(app, words, input="")
+    assert alone.exit_code == 2
+    assert any(line.startswith("refused --fingerprint: is not given") for line in alone.stderr.splitlines())
+    assert made.fingerprint("p00") not in alone.output
     assert events(made) == ["begun trial"]
     result = runner.invoke(app, words, input=f" {made.fingerprint('p00').upper()}\n")
     assert result.exit_code == 0, result.stderr
@@ -323,3 +327,12 @@ def test_answers_are_written_again_after_a_crash(machines: Machines, tmp_path: P
         made.answer(name).unlink()
     done("sign", made.operator)
     assert all(made.answer(name).exists() for name in MACHINES)
+
+
+@pytest.mark.parametrize("words", [("history",), ("restore", "operator")])
+def test_a_mistyped_history_names_what_it_may_be(words: tuple[str, ...], tmp_path: Path) -> None:
+    made = begun(tmp_path)
+    at = [made.operator if word == "operator" else word for word in words]
+    for file, reason in ((tmp_path / "none", "does not exist"), (tmp_path, "is a folder")):
+        line = refused(made, *at, file)
+        assert f"{file}: {reason} (name a kit.toml, or the history.jsonl of an operator's folder)" in line
