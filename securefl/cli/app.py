@@ -67,8 +67,8 @@ in the module of its name.
 """
 TASKS = {
     "Start here": ("init", "run", "simulate"),
-    "Operate": ("provision", "server", "party"),
-    "Examine": ("report", "audit", "verify", "export"),
+    "Operate": ("provision", "agent", "runs", "server", "party"),
+    "Examine": ("report", "audit"),
     "Research": ("plan",),
 }
 """Commands of the first help page, by task. ``securefl more`` lists the others."""

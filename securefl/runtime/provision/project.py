@@ -157,7 +157,7 @@ def _texts(project: ProjectFile) -> list[tuple[str, str, re.Pattern[str], str]]:
         hosts["dealer.host"] = project.dealer.host
     hosts |= {f"sites.{number}.host": one.host for number, one in enumerate(project.sites)}
     optional = [
-        ("site", project.site, OWN_NAME, "module:name"),
+        ("site", project.site, OWN_NAME, "module:name; kits start no script (docs/adapters.md, Limits)"),
         ("data", project.data, DATA_NAME, "the name of a file in the site's folder"),
         ("server.data", project.server.data, DATA_NAME, "the name of a file in the server's folder"),
         *((field, value, HOST, host) for field, value in hosts.items()),

@@ -116,6 +116,8 @@ def test_help_shows_at_most_twelve_commands_by_task_and_more_shows_the_rest() ->
     assert shown == {name for names in TASKS.values() for name in names}
     assert len(shown) + 1 <= 12
     assert [line for line in first.splitlines() if line.startswith("╭─ ")][1:] != []
+    # docs/agents.md needs no other commands of the operator.
+    assert {"provision", "agent", "runs"} <= set(TASKS["Operate"])
     for task in TASKS:
         assert f"╭─ {task} " in first
     assert {line.split()[1] for line in more.splitlines()} == set(COMMANDS) - shown
