@@ -48,7 +48,27 @@ def explain(
     path = ".".join(segments) or "scenario"
     if _BAD_CHOICE.match(complaint):
         return not_a_choice(path, value, _choices(node))
-    return ConfigError(path, f"{plain(complaint, _FORMS)}, found {short(value)}", _remedy_for_type(node))
+    return ConfigError(
+        path,
+        f"{plain(complaint, _FORMS)}, found {short(value)}",
+        _remedy_of(segments, raw, root, len(above), node),
+    )
+
+
+def _remedy_of(
+    segments: Sequence[str], raw: dict[str, Any], root: type[FileTable], depth: int, node: inspect.Type
+) -> str:
+    """Return the remedy for a value of a wrong type or range: the one that its table states, if any."""
+    if len(segments) > depth:
+        table = _look_up(segments[:-1], raw, root, depth)[0]
+        if isinstance(table, inspect.StructType) and (stated := _remedies(table).get(segments[-1])):
+            return stated
+    return _remedy_for_type(node)
+
+
+def _remedies(table: inspect.StructType) -> Mapping[str, str]:
+    found: Mapping[str, str] = getattr(table.cls, "remedies", {})
+    return found
 
 
 def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) -> ConfigError:
@@ -96,7 +116,7 @@ def _missing_field(name: str, segments: Sequence[str], node: inspect.Type) -> Co
     path = ".".join([*segments, name])
     remedies: Mapping[str, str] = {}
     if isinstance(node, inspect.StructType):
-        remedies = getattr(node.cls, "remedies", remedies)
+        remedies = _remedies(node)
         node = next((f.type for f in node.fields if f.encode_name == name), node)
     if remedy := remedies.get(name):
         return ConfigError(path, "is missing", remedy)

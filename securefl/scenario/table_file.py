@@ -21,7 +21,7 @@ def read_table(path: Path, kind: type[TableT], remedy: str) -> TableT:
     Args:
         path: of the file.
         kind: of the table.
-        remedy: for a file that is missing, unreadable or not TOML.
+        remedy: for a file that is missing, unreadable or not TOML, and for a field without one of its own.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or has a field that is unknown, missing or invalid.
@@ -36,11 +36,13 @@ def read_table(path: Path, kind: type[TableT], remedy: str) -> TableT:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(str(path), f"is not valid TOML: {str(error).lower()}", remedy) from None
-    return table_of(table, kind, str(path))
+    return table_of(table, kind, str(path), remedy)
 
 
-def table_of(table: dict[str, Any], kind: type[TableT], source: str) -> TableT:
+def table_of(table: dict[str, Any], kind: type[TableT], source: str, remedy: str = "") -> TableT:
     """Return a table of :mod:`tomllib` as ``kind``; errors begin with ``source``.
+
+    ``remedy`` is for a field without one of its own.
 
     Raises:
         ConfigError: a field is unknown, missing or invalid.
@@ -50,8 +52,8 @@ def table_of(table: dict[str, Any], kind: type[TableT], source: str) -> TableT:
     except msgspec.ValidationError as error:
         found = explain(error, table, kind)
         # The page of all fields is about scenarios only.
-        remedy = "" if found.remedy.startswith("docs/fields.md") else found.remedy
-        raise ConfigError(f"{source}: {found.path}", found.reason, remedy) from None
+        own = "" if found.remedy.startswith("docs/fields.md") else found.remedy
+        raise ConfigError(f"{source}: {found.path}", found.reason, own or remedy) from None
 
 
 def write_value(value: str | int) -> str:

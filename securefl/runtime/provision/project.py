@@ -1,8 +1,9 @@
 """Project file: names, addresses and files of a federation, written by its operator."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
@@ -39,6 +40,10 @@ def broker_url(host: str, port: int) -> str:
 class BrokerTable(FileTable, frozen=True, kw_only=True):
     """Address of the broker."""
 
+    remedies: ClassVar[Mapping[str, str]] = {
+        "host": "write a host name or an IP address",
+        "port": "write a port from 1 to 65535, such as 8883",
+    }
     host: str
     """Host name or IP address under which all machines reach the broker."""
     port: Port = 8883
@@ -68,6 +73,10 @@ class DealerTable(FileTable, frozen=True, kw_only=True):
 class SiteTable(FileTable, frozen=True, kw_only=True):
     """One site, a party of the federation."""
 
+    remedies: ClassVar[Mapping[str, str]] = {
+        "name": 'write the name of a site, such as name = "p00"',
+        "host": "write a host name or an IP address",
+    }
     name: Name
     host: str = ""
     """Host name, as of the server."""
@@ -76,6 +85,13 @@ class SiteTable(FileTable, frozen=True, kw_only=True):
 class ProjectFile(FileTable, frozen=True, kw_only=True):
     """Content of ``project.toml``."""
 
+    remedies: ClassVar[Mapping[str, str]] = {
+        "name": 'write a name for the federation, such as name = "trial"',
+        "scenario": 'write the name of a scenario file beside this one, such as scenario = "federation.toml"',
+        "days": "write a number of days from 1 to 3650",
+        "broker": 'write a table [broker] with host = "..."',
+        "sites": 'write a table [[sites]] with name = "..." for each site',
+    }
     name: Name
     scenario: str
     """Name of the scenario file, beside this file."""
@@ -120,7 +136,7 @@ def read_project(path: Path) -> ProjectFile:
     Raises:
         ConfigError: the file cannot be read, or a field is unknown, missing or invalid.
     """
-    project = read_table(path, ProjectFile, "name a project file (docs/provision.md)")
+    project = read_table(path, ProjectFile, "name a project file as in docs/provision.md")
     for field, value, allowed, form in _texts(project):
         if not allowed.fullmatch(value) or ".." in value:
             raise ConfigError(f"{path}: {field}", f"{value[:60]!r} is not valid", f"write {form}")
