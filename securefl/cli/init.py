@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
 import typer
 
-from securefl.base.errors import ConfigError
+from securefl.base.errors import ConfigError, UsageError
 from securefl.base.ids import PartyId
 from securefl.cli import console, options
 from securefl.cli.site import write_first
@@ -20,6 +20,8 @@ from securefl.scenario import own_parts_from
 
 ValueT = TypeVar("ValueT")
 _SERVER: Final = "Server: curious (follows the protocol) or active (may lie)"
+_TRIES: Final = 3
+"""Answers to one question; the last wrong one ends the command."""
 _PRIVACY: Final = "Differential privacy of each site (epsilon, or none)"
 
 
@@ -32,12 +34,25 @@ class _Question(NamedTuple, Generic[ValueT]):
     fields: Callable[[ValueT], dict[str, Any]]
     """Fields of the project that follow from a value."""
 
-    def ask(self) -> ValueT:
-        """Ask on a terminal; elsewhere return the default."""
+    def ask(self, chosen: project.Project) -> project.Project:
+        """Return the project with an answer, asked for on a terminal; elsewhere with the default.
+
+        After a wrong answer the question is asked again.
+
+        Raises:
+            ConfigError: the last of the answers is refused.
+        """
         if not sys.stdin.isatty():
-            return self.default
-        answer: ValueT = typer.prompt(self.text, default=self.default, type=self.parse)
-        return answer
+            return replace(chosen, **self.fields(self.default))
+        for tries in range(_TRIES, 0, -1):
+            answer: ValueT = typer.prompt(self.text, default=self.default, type=self.parse)
+            try:
+                return replace(chosen, **self.fields(answer))
+            except ConfigError as error:
+                if tries == 1:
+                    raise
+                console.say(f"{error.reason} ({error.remedy})")
+        raise UsageError("cannot ask a question without tries")
 
 
 def init(
@@ -70,7 +85,7 @@ def init(
         raise ConfigError(
             "--site-python", f"{site_python} is not a file", "name the bin/python of an environment"
         )
-    chosen = _choices(folder, kind, sites, server, epsilon)
+    chosen = _choices(folder, kind, sites, server, epsilon, apart=site_python is not None)
     for file in project.write_project(folder, chosen):
         console.say(f"written: {file}")
     if chosen.first and (not chosen.library or site_python is not None):
@@ -79,13 +94,15 @@ def init(
 
 
 def _choices(
-    folder: Path, kind: str | None, sites: int | None, server: str | None, epsilon: str | None
+    folder: Path, kind: str | None, sites: int | None, server: str | None, epsilon: str | None, *, apart: bool
 ) -> project.Project:
     """Return the choices: name and options first, then an answer to each question, checked before the next.
 
     Raises:
         ConfigError: the folder or a choice is refused.
     """
+    if folder == Path():
+        raise ConfigError("FOLDER", "is empty or the current folder", "name a new folder")
     chosen = project.Project(name=folder.absolute().name, kind="torch")
     new_folder.check_new(folder, "FOLDER")
     questions: tuple[_Question[Any], ...] = (
@@ -97,10 +114,22 @@ def _choices(
     for one in questions:
         if one.given is not None:
             chosen = replace(chosen, **one.fields(one.given))
+    if apart and kind == "tables":
+        _refuse_python()
     for one in questions:
         if one.given is None:
-            chosen = replace(chosen, **one.fields(one.ask()))
+            chosen = one.ask(chosen)
+    if apart and chosen.kind == "tables":
+        _refuse_python()
     return chosen
+
+
+def _refuse_python() -> None:
+    raise ConfigError(
+        "--site-python",
+        "is for code of sites, and --kind tables has none",
+        "leave it out, or choose another kind",
+    )
 
 
 def _kinds() -> str:

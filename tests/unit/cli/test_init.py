@@ -181,10 +181,13 @@ def test_a_terminal_is_asked_for_what_no_option_has(tmp_path: Path, monkeypatch:
         ("new", {"sites": 2}, {}, "--sites: is 2", 0),
         ("new", {"server": "evil"}, {}, "'evil' is unknown", 0),
         ("new", {"site_python": Path("/nowhere")}, {}, "is not a file", 0),
-        ("new", {}, {"What trains": "keras"}, "'keras' is unknown", 1),
-        ("new", {}, {"How many": 2}, "--sites: is 2", 2),
-        ("new", {}, {"Server": "evil"}, "'evil' is unknown", 3),
-        ("new", {"kind": "tables"}, {"Differential": "0"}, "--epsilon: is 0", 3),
+        ("new", {}, {"What trains": "keras"}, "'keras' is unknown", 3),
+        ("new", {}, {"How many": 2}, "--sites: is 2", 4),
+        ("new", {}, {"Server": "evil"}, "'evil' is unknown", 5),
+        ("new", {"kind": "tables"}, {"Differential": "0"}, "--epsilon: is 0", 5),
+        ("new", {"kind": "tables", "site_python": Path(sys.executable)}, {}, "--kind tables has none", 0),
+        ("new", {"site_python": Path(sys.executable)}, {"What trains": "tables"}, "has none", 4),
+        ("", {}, {}, "FOLDER: is empty or the current folder", 0),
     ],
 )
 def test_nothing_more_is_asked_after_a_refusal(
@@ -208,6 +211,25 @@ def test_nothing_more_is_asked_after_a_refusal(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.prompt", prompt)
     with pytest.raises(ConfigError, match=re.escape(reason)):
-        command.init(tmp_path / name, **options)
+        command.init(tmp_path / name if name else Path(), **options)
     assert len(asked) == questions
     assert [one.name for one in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_wrong_answer_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"How many sites": [2, 6], "Server": ["evil", "bad", "active"]}
+
+    def prompt(question: str, default: Any, type: Any) -> Any:  # noqa: A002 - typer's name
+        of = next((rest for start, rest in answers.items() if question.startswith(start)), [])
+        return of.pop(0) if of else default
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", prompt)
+    command.init(tmp_path / "x", kind="tables")
+    scenario = load_scenario(tmp_path / "x" / "federation.toml")
+    assert (scenario.parties, scenario.secure_sum.server) == (6, "active")
+    shown = "".join(capsys.readouterr())
+    assert "is 2 (take 3 to 200; edit federation.toml for more)" in shown
+    assert shown.count("is unknown (choose curious or active)") == 2
