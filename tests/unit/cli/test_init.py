@@ -219,7 +219,7 @@ def test_nothing_more_is_asked_after_a_refusal(
 def test_a_wrong_answer_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = {"How many sites": [2, 6], "Server": ["evil", "bad", "active"]}
+    answers: dict[str, list[Any]] = {"How many sites": [2, 6], "Server": ["evil", "bad", "active"]}
 
     def prompt(question: str, default: Any, type: Any) -> Any:  # noqa: A002 - typer's name
         of = next((rest for start, rest in answers.items() if question.startswith(start)), [])
