@@ -210,7 +210,7 @@ def test_a_policy_that_other_users_can_change_is_refused(mode: int, tmp_path: Pa
     policy(tmp_path, "")
     path = tmp_path / "policy.toml"
     path.chmod(mode)
-    with pytest.raises(ConfigError, match=f"other users can change it .mode {mode:o}. .chmod go-w"):
+    with pytest.raises(ConfigError, match=r"can be changed by other users \(chmod go-w "):
         read_policy(path)
     path.chmod(0o644)
     assert read_policy(path).decision == "accept"
@@ -293,17 +293,6 @@ def test_the_digest_covers_all_that_a_package_imports(file: str, tmp_path: Path)
     assert digest_of_code("clinic:Site", tmp_path) == whole
     (package / file).write_text("2")
     assert digest_of_code("clinic:Site", tmp_path) != whole
-
-
-def test_a_policy_of_other_users_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "policy.toml"
-    path.write_text('decision = "accept"\n')
-    for mode in (0o620, 0o602):
-        path.chmod(mode)
-        with pytest.raises(ConfigError, match=r"can be changed by other users \(chmod go-w "):
-            read_policy(path)
-    path.chmod(0o644)
-    assert read_policy(path).decision == "accept"
 
 
 def test_the_digest_of_a_module_and_of_a_package(tmp_path: Path) -> None:
