@@ -101,8 +101,9 @@ def _choices(
     Raises:
         ConfigError: the folder or a choice is refused.
     """
-    if folder == Path():
-        raise ConfigError("FOLDER", "is empty or the current folder", "name a new folder")
+    if folder == Path() and any(Path().iterdir()):
+        reason = "is empty or the current folder, which has files"
+        raise ConfigError("FOLDER", reason, "name a new folder")
     chosen = project.Project(name=folder.absolute().name, kind="torch")
     new_folder.check_new(folder, "FOLDER")
     questions: tuple[_Question[Any], ...] = (

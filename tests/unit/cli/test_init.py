@@ -187,7 +187,7 @@ def test_a_terminal_is_asked_for_what_no_option_has(tmp_path: Path, monkeypatch:
         ("new", {"kind": "tables"}, {"Differential": "0"}, "--epsilon: is 0", 5),
         ("new", {"kind": "tables", "site_python": Path(sys.executable)}, {}, "--kind tables has none", 0),
         ("new", {"site_python": Path(sys.executable)}, {"What trains": "tables"}, "has none", 4),
-        ("", {}, {}, "FOLDER: is empty or the current folder", 0),
+        ("", {}, {}, "FOLDER: is empty or the current folder, which has files", 0),
     ],
 )
 def test_nothing_more_is_asked_after_a_refusal(
@@ -214,6 +214,15 @@ def test_nothing_more_is_asked_after_a_refusal(
         command.init(tmp_path / name if name else Path(), **options)
     assert len(asked) == questions
     assert [one.name for one in tmp_path.iterdir()] == ["old"]
+
+
+def test_an_empty_current_folder_may_be_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_prompt: None
+) -> None:
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    assert call("init", ".", "--kind", "tables").exit_code == 0
+    assert load_scenario(tmp_path / "new" / "federation.toml").name == "new"
 
 
 def test_a_wrong_answer_is_asked_for_again(
