@@ -48,6 +48,7 @@ from .parts import own_names as own_names
 from .parts import own_parts as own_parts
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
+from .parts import part_names as part_names
 from .privacy import DEAL_BYTES as DEAL_BYTES
 from .privacy import MAX_COMPONENTS as MAX_COMPONENTS
 from .privacy import Checks as Checks

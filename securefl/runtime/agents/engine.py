@@ -121,14 +121,14 @@ def _stop(view: RunView) -> Change | None:
     return Change("stopped", reason)
 
 
-def departed(view: RunView) -> str:
+def list_departed(view: RunView) -> str:
     """Return which sites have left the run for good before its end, as the server's agent knows; or ""."""
-    gone = _departed(view) if view.me == SERVER else []
+    gone = _departed_sites(view) if view.me == SERVER else []
     more = f"; {', '.join(gone[1:8])} too" if len(gone) > 1 else ""
     return f"{_end_of(view, gone[0])[:100]}{more}" if gone else ""
 
 
-def _departed(view: RunView) -> list[PartyId]:
+def _departed_sites(view: RunView) -> list[PartyId]:
     names = map(PartyId, view.order.content.parties)
     return [name for name in names if _state_of(view, name) in ENDED and _state_of(view, name) != "done"]
 
@@ -141,11 +141,11 @@ def _end_of(view: RunView, name: PartyId) -> str:
 
 def _too_few(view: RunView) -> str | None:
     """Return why no round can come any more: final states do not change."""
-    whole, gone = len(view.order.content.parties), len(_departed(view))
+    whole, gone = len(view.order.content.parties), len(_departed_sites(view))
     if not gone or whole - gone >= max(view.fewest, 1):
         return None
     needed = f", {view.fewest} are needed" if view.fewest else ""
-    return f"{whole - gone} of {whole} sites remain{needed}: {departed(view)}"
+    return f"{whole - gone} of {whole} sites remain{needed}: {list_departed(view)}"
 
 
 def _waiting(view: RunView) -> Change:
@@ -196,7 +196,7 @@ def _under_way(view: RunView) -> Change:
         if over and leader is not None and leader.state != "done":
             # The server may have ended before it could send a goodbye.
             return Change(view.state, _left_behind(view), "end")
-        return Change(view.state, why, "pause") if why else Change("running", departed(view))
+        return Change(view.state, why, "pause") if why else Change("running", list_departed(view))
     if view.child == "none":
         if over and view.state == "paused":
             return Change("stopped", _left_behind(view))
@@ -227,8 +227,8 @@ def _ended_child(view: RunView, code: int, why: str, *, over: bool) -> Change:
     if over:
         return Change("stopped", _left_behind(view))
     if code == EXIT_ABORTED and view.ended is not None:
-        # The server has said goodbye under this id, and parties keep to that: no second attempt.
-        return Change("failed", "; ".join(filter(None, (view.ended, departed(view)))))
+        # The server has sent a goodbye under this id, and parties keep to that: no second attempt.
+        return Change("failed", "; ".join(filter(None, (view.ended, list_departed(view)))))
     if why:
         return Change("paused", why)
     how = "aborted" if code == EXIT_ABORTED else f"ended with {code}"
