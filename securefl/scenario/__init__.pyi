@@ -3,6 +3,7 @@ from .aggregation import Aggregation as Aggregation
 from .aggregation import PreAggregation as PreAggregation
 from .aggregation import Rule as Rule
 from .aggregation import ServerData as ServerData
+from .aggregation import rule_names as rule_names
 from .behaviours import Behaviour as Behaviour
 from .behaviours import CoalitionAttack as CoalitionAttack
 from .behaviours import DataAttack as DataAttack
@@ -48,7 +49,6 @@ from .parts import own_names as own_names
 from .parts import own_parts as own_parts
 from .parts import own_parts_from as own_parts_from
 from .parts import own_sources as own_sources
-from .parts import part_names as part_names
 from .privacy import DEAL_BYTES as DEAL_BYTES
 from .privacy import MAX_COMPONENTS as MAX_COMPONENTS
 from .privacy import Checks as Checks

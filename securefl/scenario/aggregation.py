@@ -173,3 +173,8 @@ class Aggregation(section.Section, frozen=True, kw_only=True):
     claim: Literal["none", "average-case", "worst-case"] = "none"
     """Claim that the rule withstands ``byzantine`` parties. ``worst-case``: for every placement of them,
     else refused. ``average-case``: the header states the probability for random clusters."""
+
+
+def rule_names() -> tuple[str, ...]:
+    """Return the names of all built-in rules, without importing them."""
+    return parts.names(Rule)

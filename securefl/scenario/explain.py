@@ -75,19 +75,17 @@ def explain_part(kind: type[parts.Part], value: Any, segments: Sequence[str]) ->
     """Return the error for a part that is not a table or has an unknown name; ``segments`` is its path."""
     path, tag = ".".join(segments), kind.__struct_config__.tag_field
     if not isinstance(value, dict):
-        meant = text.closest(value, parts.part_names(kind)) if isinstance(value, str) else None
+        meant = text.closest(value, parts.names(kind)) if isinstance(value, str) else None
         remedy = f'write {{ {tag} = "{meant or kind.usual}" }}'
         return ConfigError(path, f"expected table, found {short(value)}", remedy)
     if tag not in value:
         other = next((name for name in ("type", "kind") if name in value), None)
         if other is not None:
             return ConfigError(f"{path}.{other}", "is not a field here", f"write {tag} in its place")
-        return ConfigError(
-            f"{path}.{tag}", "is missing", f"set it to one of {', '.join(parts.part_names(kind))}"
-        )
+        return ConfigError(f"{path}.{tag}", "is missing", f"set it to one of {', '.join(parts.names(kind))}")
     if not isinstance(value[tag], str):
         return ConfigError(f"{path}.{tag}", f"expected string, found {short(value[tag])}")
-    return not_a_choice(f"{path}.{tag}", value[tag], parts.part_names(kind))
+    return not_a_choice(f"{path}.{tag}", value[tag], parts.names(kind))
 
 
 def not_a_choice(path: str, value: Any, choices: Sequence[str]) -> ConfigError:

@@ -84,7 +84,7 @@ SCHEMES: Final = ("csv", "folder", "idx", "npz", "parquet")
 OWN_NAME: Final = re.compile(r"[\w.]+:\w+")
 
 
-def part_names(kind: type[Part]) -> tuple[str, ...]:
+def names(kind: type[Part]) -> tuple[str, ...]:
     """Return the names of all built-in parts of a kind, without importing files of packages."""
     found: list[str] = []
     for home in kind.homes:
@@ -129,7 +129,7 @@ def expand_node(node: inspect.Type) -> tuple[inspect.Type, ...]:
     kind = node.cls if isinstance(node, inspect.StructType) else None
     if kind is None or not issubclass(kind, Part) or not is_kind(kind):
         return (node,)
-    return tuple(inspect.type_info(find(kind, name)) for name in part_names(kind))
+    return tuple(inspect.type_info(find(kind, name)) for name in names(kind))
 
 
 def default_of(kind: type[P], name: str) -> P:

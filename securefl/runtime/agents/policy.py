@@ -14,7 +14,7 @@ from msgspec import Meta, field
 
 from securefl.base import files, text
 from securefl.base.errors import ConfigError
-from securefl.scenario import OWN_NAME, FileTable, Rule, Scenario, part_names, read_table, write_value
+from securefl.scenario import OWN_NAME, FileTable, Scenario, read_table, rule_names, write_value
 
 POLICY: Final = "policy.toml"
 REPEATS: Final = "clusters.repeats: the run's metrics may reveal counts of this site"
@@ -179,7 +179,7 @@ def _check_names(policy: SitePolicy, path: Path) -> None:
                 f"{digest[:20]!r} is not a SHA-256 of 64 digits 0-9 and a-f",
                 "copy its line from: securefl agent KIT --policy new.toml --write-policy",
             )
-    built_in = part_names(Rule) if policy.rules else ()
+    built_in = rule_names() if policy.rules else ()
     for number, rule in enumerate(policy.rules):
         if rule not in built_in and not OWN_NAME.fullmatch(rule):
             near = text.closest(rule, built_in)
