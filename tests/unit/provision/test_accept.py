@@ -325,7 +325,7 @@ def test_an_operator_names_no_code_and_no_file_of_the_site(
 @pytest.mark.parametrize("first", [True, False])
 def test_an_answer_replaces_no_file_of_the_site(field: str, first: bool, tmp_path: Path) -> None:
     """An agent's policy may have any name, and a site's code reads files of its own."""
-    made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=b"weights")
+    made = signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=WEIGHTS_FILE)
     if not first:
         made.accept("p00")
     name = {"scenario_name": "strict.toml", "weights_name": "strict.safetensors"}[field]
