@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from securefl.base.errors import ConfigError
+from securefl.base.version import __version__
 from tools.release.build import check_sdist, check_wheel, digest, normalise, package_path
 from tools.release.signature import allowed_signers, sign, verify
 
@@ -184,3 +185,7 @@ def test_missing_and_readable_keys_are_refused(tmp_path: Path) -> None:
         allowed_signers(tmp_path / "key", "a@example.org")
     with pytest.raises(ConfigError, match="there is no signature"):
         verify(sums, tmp_path / "signers", "a@example.org")
+
+
+def test_the_citation_names_the_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
