@@ -18,6 +18,7 @@ from securefl.protocol.messages.union import AnyMessage
 from securefl.protocol.round.party import phases as party_phases
 from securefl.protocol.round.party.following import follow_session
 from securefl.protocol.round.server import phases as server_phases
+from securefl.protocol.round.server.connections import record_session
 from securefl.protocol.round.shared.reports import RunEffect
 from securefl.protocol.secure_sum.removal import MemoryStore
 from tests.simulation.world import Node, World, scenario
@@ -134,15 +135,20 @@ def steps(run: Run) -> st.SearchStrategy[Step]:
 FUZZ = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def with_session(phase: Any, event: Received[AnyMessage]) -> Any:
+    """The phase with the sender's session, which a machine notes before it looks at what the message is."""
+    if hasattr(phase, "past"):
+        return follow_session(phase, event.session)[0] if event.sender == SERVER else phase
+    return record_session(phase, event.sender, event.session) if hasattr(phase, "standing") else phase
+
+
 def check(step: Step) -> None:
     moment, event = step
     after, effects = moment.step(event)
     refused = [effect for effect in effects if isinstance(effect, Reject)]
     # A release may be refused for one instance and taken for the others.
     if refused and not isinstance(event.message, Release):
-        # A party notes whom it follows before it looks at what the message is.
-        of_party = hasattr(moment.phase, "past") and event.sender == SERVER
-        assert after == (follow_session(moment.phase, event.session)[0] if of_party else moment.phase)
+        assert after == with_session(moment.phase, event)
         assert len(refused) == 1
         assert refused[0].reason
 

@@ -185,8 +185,9 @@ def by_sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
     return signed(tmp_path, scenario=WEIGHTS, project=BY_SITES, initial_safetensors=WEIGHTS_FILE)
 
 
-def test_the_operator_chooses_no_training_alone(by_sites: Machines) -> None:
+def test_the_operator_chooses_no_training_alone(by_sites: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit's ``run.site`` is of the operator's project; an option ``--site`` is the site's own."""
+    monkeypatch.delitem(sys.modules, "hospital", raising=False)
     folder = by_sites.at("p00")
     told = call(
         "provision", "accept", by_sites.answer("p00"), "--out", folder,
