@@ -30,7 +30,12 @@ def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("torch", ()), ("tables", ()), ("torch", ("--epsilon", "1")), ("tables", ("--epsilon", "1"))],
+    [
+        ("torch", ()),
+        ("tables", ()),
+        pytest.param("torch", ("--epsilon", "1"), marks=pytest.mark.live),
+        pytest.param("tables", ("--epsilon", "1"), marks=pytest.mark.live),
+    ],
 )
 def test_a_project_runs_and_its_own_test_passes(
     kind: str, options: tuple[str, ...], tmp_path: Path, no_prompt: None
