@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-__version__: Final = "0.2.0"
+__version__: Final = "0.3.0.dev0"
 
 
 def package_folder() -> Path:
