@@ -71,12 +71,11 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
     site = kit.role == "party"
     if not site and not code:
         raise ConfigError(str(kit.path), f"is the kit of a {kit.role}, and names no code", "start it without")
-    scenario = _scenario_table(kit)
-    evaluation = scenario.get("evaluation")
-    repeats = str(evaluation.get("repeats", "")) if isinstance(evaluation, dict) else ""
-    text = (
-        agents.first_policy(code, kit.content.run.data, repeats=repeats) if site else agents.code_policy(code)
-    )
+    table = _scenario_table(kit)
+    evaluation = table.get("evaluation")
+    repeats = isinstance(evaluation, dict) and evaluation.get("repeats") == "accept"
+    first = agents.first_policy(code, kit.content.run.data, repeats=repeats)
+    text = first if site else agents.code_policy(code)
     provision.write_file(path, text.encode(), private=True)
     given = agents.read_policy(path)
     for name, digest in code.items():
@@ -85,7 +84,9 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
         console.say(
             f"{path}  asks a person about each submitted run; edit it, then: securefl agent {kit.path}"
         )
-        for reason in _refused_scenario(kit, given):
+        # The other rules need the scenario's own code, which is not imported here.
+        known = [agents.REPEATS] if repeats else []
+        for reason in known if any(own_names(table)) else _refused(kit, given):
             console.say(f"{path}  refuses the scenario of this kit unless you change it: {reason}")
 
 
@@ -95,13 +96,8 @@ def _scenario_table(kit: provision.MachineKit) -> dict[str, Any]:
         return parse_table(path.read_text(encoding="utf-8-sig"), str(path))
 
 
-def _refused_scenario(kit: provision.MachineKit, given: agents.SitePolicy) -> list[str]:
-    """Return which rules of a new policy the kit's scenario breaks, as far as known without its own code."""
-    table = _scenario_table(kit)
-    if any(own_names(table)):
-        evaluation = table.get("evaluation")
-        accepts = isinstance(evaluation, dict) and evaluation.get("repeats") == "accept"
-        return [agents.REPEATS] if accepts else []
+def _refused(kit: provision.MachineKit, given: agents.SitePolicy) -> list[str]:
+    """Return which rules of a new policy the kit's scenario, without own code, breaks."""
     # Its first weights are in the folder of the kit, and count for nothing here.
     scenario = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
     facts = agents.RunFacts(kit.content.run.data, scenario, None, 0.0)

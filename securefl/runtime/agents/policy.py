@@ -268,17 +268,17 @@ def _of_privacy(limits: PrivacyRules, facts: RunFacts) -> Iterator[str]:
             )
 
 
-def first_policy(code: Mapping[str, str], data: str, *, repeats: str = "") -> str:
+def first_policy(code: Mapping[str, str], data: str, *, repeats: bool = False) -> str:
     """Return the text of a site's policy to edit, which asks a person about each run.
 
     Args:
         code: digest by name of the code that it allows.
         data: file of samples that it allows; empty for none.
-        repeats: ``evaluation.repeats`` of the kit's scenario; ``accept`` is explained, and left to the site.
+        repeats: True if the kit's scenario accepts repeats, which is explained, and left to the site.
     """
     asked = (
         "# The kit's scenario accepts this: the agent refuses its runs unless you change the next line.\n"
-        if repeats == "accept"
+        if repeats
         else ""
     )
     return f"""\

@@ -142,8 +142,8 @@ def check_answer(
 
 
 def _place(folder: Path) -> Path:
-    """Return a folder as units and configurations name it: links stay as they are."""
-    return Path(os.path.abspath(folder))  # noqa: PTH100
+    """Return a folder as units and configurations name it."""
+    return Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
 
 
 def _former(folder: Path) -> MachineKit | None:

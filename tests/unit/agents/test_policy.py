@@ -252,13 +252,13 @@ def local(text: str) -> datetime:
     return datetime(2026, 5, 4 + day, int(text[4:6]), int(text[7:]), tzinfo=UTC)
 
 
-@pytest.mark.parametrize("repeats", ["", "accept"])
+@pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize(("site", "data"), [("hospital:Hospital", ""), ("", "samples.npz")])
 def test_the_first_policy_asks_a_person(
-    site: str, data: str, repeats: str, tmp_path: Path, scenario: Scenario
+    site: str, data: str, repeats: bool, tmp_path: Path, scenario: Scenario
 ) -> None:
     text = first_policy({site: CODE} if site else {}, data, repeats=repeats)
-    assert ("The kit's scenario accepts this" in text) is (repeats == "accept")
+    assert ("The kit's scenario accepts this" in text) is repeats
     (tmp_path / "policy.toml").write_text(text)
     found = read_policy(tmp_path / "policy.toml")
     assert found.decision == "ask"

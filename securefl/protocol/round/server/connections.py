@@ -6,6 +6,7 @@ from dataclasses import replace
 from securefl.base.ids import EVERYONE, PartyId
 from securefl.protocol import kernel, messages
 from securefl.protocol.round.server import phases
+from securefl.protocol.round.server.session import NOBODY_GONE
 from securefl.protocol.round.shared import presence
 from securefl.protocol.round.shared.reports import Effects
 
@@ -37,7 +38,7 @@ def on_connection(
             standing = replace(
                 phase.standing,
                 late=frozenset(),
-                session=replace(phase.standing.session, disconnected=phases.NOBODY_GONE),
+                session=replace(phase.standing.session, disconnected=NOBODY_GONE),
             )
             return replace(phase, standing=standing), presence.back_effects(event, EVERYONE)
 

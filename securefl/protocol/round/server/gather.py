@@ -14,6 +14,7 @@ from securefl.protocol.round import walk
 from securefl.protocol.round.party.draw import MAX_REDRAWS
 from securefl.protocol.round.server import connections, phases, proving, resuming, stepping
 from securefl.protocol.round.server.features.suspicion import count_void_draw as lost_bets
+from securefl.protocol.round.server.session import NO_SESSIONS
 from securefl.protocol.round.server.waiting import Pace
 from securefl.protocol.round.shared import reports, statement
 from securefl.protocol.round.shared.absence import update_absences
@@ -40,7 +41,7 @@ def begin_round(
         session=replace(
             standing.session,
             lost_broker=standing.session.clock.offline_since is not None,
-            answering=phases.NO_SESSIONS,
+            answering=NO_SESSIONS,
             restarted=frozenset(),
         ),
     )
