@@ -86,7 +86,7 @@ def _write_policy(kit: provision.MachineKit, file: Path | None) -> None:
         )
         # The other rules need the scenario's own code, which is not imported here.
         known = [agents.REPEATS] if repeats else []
-        for reason in known if any(own_names(table)) else _refused(kit, given):
+        for reason in known if any(own_names(table)) else _broken_rules(kit, given):
             console.say(f"{path}  refuses the scenario of this kit unless you change it: {reason}")
 
 
@@ -96,7 +96,7 @@ def _scenario_table(kit: provision.MachineKit) -> dict[str, Any]:
         return parse_table(path.read_text(encoding="utf-8-sig"), str(path))
 
 
-def _refused(kit: provision.MachineKit, given: agents.SitePolicy) -> list[str]:
+def _broken_rules(kit: provision.MachineKit, given: agents.SitePolicy) -> list[str]:
     """Return which rules of a new policy the kit's scenario, without own code, breaks."""
     # Its first weights are in the folder of the kit, and count for nothing here.
     scenario = load_scenario(kit.file("scenario"), (f"parties={kit.content.run.parties}",))
