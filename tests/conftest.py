@@ -6,13 +6,16 @@ import gc
 import importlib
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from securefl.scenario import parts
 from tests.heavy import mark_heavy
 from tests.smoke import mark_smoke
 from tests.tiers import WHOLE
@@ -78,3 +81,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: the garbage collector need not visit it again."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _own_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A test leaves no code that it imported from its own folders: another may have modules of that name."""
+    path, folders = list(sys.path), dict(parts._own_folders)
+    yield
+    if sys.path == path and parts._own_folders == folders:
+        return
+    sys.path[:] = path
+    parts._own_folders = folders
+    base = tmp_path_factory.getbasetemp()
+    for name, module in list(sys.modules.items()):
+        if base in Path(getattr(module, "__file__", None) or "/").parents:
+            del sys.modules[name]

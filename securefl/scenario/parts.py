@@ -137,6 +137,10 @@ def default_of(kind: type[P], name: str) -> P:
     return find(kind, name)()
 
 
+_own_folders: dict[Path, None] = {}
+"""Folders of :func:`own_parts_from` in order, as an ordered set."""
+
+
 def own_parts_from(folder: Path) -> None:
     """Append ``folder``, the current directory and this library's folder to the module search path.
 
@@ -144,6 +148,7 @@ def own_parts_from(folder: Path) -> None:
     processes beside a folder of its name would import that as a namespace package.
     """
     library = Path(__file__).parents[2]
+    _own_folders[folder.resolve()] = None
     for place in (str(folder.resolve()), str(Path.cwd()), str(library)):
         if place not in sys.path:
             sys.path.append(place)
@@ -153,9 +158,17 @@ def load_own(name: str) -> Any:
     """Return the object of ``module:name``.
 
     Raises:
-        ConfigError: no such module or name, or its import failed; it has ``name`` in place of the field.
+        ConfigError: no such module or name, or its import failed; or scenarios of two folders were read, and
+            both have this module, of which a process can import one. It has ``name`` in place of the field.
     """
     module_name, _, attribute = name.partition(":")
+    top = module_name.partition(".")[0]
+    places = [
+        one for one in _own_folders if (one / f"{top}.py").is_file() or (one / top / "__init__.py").is_file()
+    ]
+    if len(places) > 1:
+        reason = f"is in {places[0]} and in {places[1]}, and this process read scenarios of both"
+        raise ConfigError(name, reason, f"rename one {top}, or use a process for each")
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except AttributeError as error:

@@ -25,7 +25,7 @@ from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.data import Partition
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.model import Model
-from securefl.scenario.parts import Part, default_of, expand_node, find, names
+from securefl.scenario.parts import Part, default_of, expand_node, find, load_own, names
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
@@ -195,6 +195,23 @@ def test_ones_own_attack_says_what_it_sends(own: Path) -> None:
         parse_scenario(
             SMALL, ("behaviours=[{ kind = 'securefl.scenario.behaviours:UpdateAttack', count = 1 }]",)
         )
+
+
+def test_a_module_in_the_folders_of_two_scenarios_is_refused(own: Path) -> None:
+    other = own / "other"
+    other.mkdir()
+    (other / "own_for_test.py").write_text(OWN.replace("First", "Second"))
+    (other / "helper_for_test.py").write_text("COUNT = 3")
+    load_scenario(scenario_in(own, "own_for_test:First"))
+    with pytest.raises(ConfigError) as refusal:
+        load_scenario(scenario_in(other, "own_for_test:First"))
+    assert str(refusal.value) == (
+        f"aggregation.rule.type: own_for_test:First is in {own} and in {other}, and this process read"
+        " scenarios of both (rename one own_for_test, or use a process for each)"
+    )
+    with pytest.raises(ConfigError, match=f"is in {own} and in {other}"):
+        load_own("own_for_test:Second")
+    assert load_own("helper_for_test:COUNT") == 3
 
 
 def test_defaults_are_found_by_name() -> None:
