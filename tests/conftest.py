@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -92,7 +91,7 @@ def _own_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         return
     sys.path[:] = path
     parts._own_folders = folders
-    base = tmp_path_factory.getbasetemp()
+    base = f"{tmp_path_factory.getbasetemp()}{os.sep}"
     for name, module in list(sys.modules.items()):
-        if base in Path(getattr(module, "__file__", None) or "/").parents:
+        if str(getattr(module, "__file__", "")).startswith(base):
             del sys.modules[name]

@@ -32,7 +32,6 @@ SMOKE = frozenset(
         "tests/live/test_killed.py::test_a_signal_ends_a_run_as_ctrl_c_does[15]",
         "tests/live/test_killed.py::test_a_kill_leaves_no_process_and_no_private_key[launcher-embedded]",
         "tests/live/test_killed.py::test_a_killed_fork_server_ends_the_run_and_all_of_it",
-        "tests/live/test_interruptions.py::test_a_connection_that_breaks_costs_nobody_a_round[mosquitto]",
         "tests/live/test_crypten.py::test_a_dealer_that_is_killed_costs_sums_and_then_the_run",
         "tests/live/test_verified.py::test_every_round_is_confirmed_and_has_the_bits_of_the_simulation[mosquitto]",
         "tests/live/test_failing_training.py::test_a_model_that_raises_on_some_data_silences_nobody[embedded]",
@@ -44,8 +43,8 @@ SMOKE = frozenset(
         "tests/live/test_deployed_leaves.py::test_a_server_that_is_stopped_leaves_its_summary_and_everybody_a_model[15]",
         "tests/live/test_resumed.py::test_a_server_killed_in_a_round_goes_on[mosquitto-release]",
         "tests/live/test_resumed.py::test_sigterm_pauses_after_the_round_and_parties_wait",
-        "tests/live/test_leader_lock.py::test_of_servers_that_start_at_the_same_time_one_leads[mosquitto]",
         "tests/live/test_ends.py::test_whoever_comes_after_the_end_is_told_and_nobody_else_can_end_a_run[mosquitto]",
+        "tests/live/test_accounts.py::test_without_its_account_a_party_is_refused_before_it_connects",
         "tests/live/test_bad_input.py::test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused",
     }
 )
@@ -56,10 +55,17 @@ def mark_smoke(items: Sequence[pytest.Item], *, whole: bool) -> None:
     """Mark the live tests of the fast tier; ``whole`` if all files are collected.
 
     Raises:
-        pytest.UsageError: all files are collected, and an id in :data:`SMOKE` is not that of a live test.
+        pytest.UsageError: all files are collected, and an id in :data:`SMOKE` is not that of a live test,
+            or no test of a file in ``tests/live`` is marked.
     """
     live = {item.nodeid: item for item in items if item.get_closest_marker("live")}
     for name in SMOKE & live.keys():
         live[name].add_marker(pytest.mark.smoke)
-    if whole and SMOKE - live.keys():
+    if not whole:
+        return
+    if SMOKE - live.keys():
         raise pytest.UsageError(f"tests/smoke.py: not a live test: {', '.join(sorted(SMOKE - live.keys()))}")
+    files = {item.nodeid.partition("::")[0] for item in items if item.nodeid.startswith("tests/live/")}
+    unmarked = files - {name.partition("::")[0] for name in live}
+    if unmarked:
+        raise pytest.UsageError(f"no test is marked live: {', '.join(sorted(unmarked))}")

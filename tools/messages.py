@@ -142,8 +142,13 @@ def read(file: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def raising() -> Iterator[tuple[str, range]]:
-    """Yield the places in the source that make an error: file, and the lines of the call."""
+@functools.cache
+def raising() -> tuple[tuple[str, range], ...]:
+    """Return the places in the source that make an error: file, and the lines of the call."""
+    return tuple(_raising())
+
+
+def _raising() -> Iterator[tuple[str, range]]:
     for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from securefl.base.crypto.keyfiles import read_identity
 from securefl.runtime.account.file import AccountFile
 from securefl.runtime.account.head import AccountHead
@@ -11,6 +13,8 @@ from securefl.runtime.account.summary import by_run, key_digest
 from tests.live.deployed import Site, site, until_said
 from tests.live.federated import LIMIT
 from tests.unit.cli.programs import call
+
+pytestmark = pytest.mark.live
 
 
 def run_through(place: Site, run: str, *more: str) -> list[tuple[int | None, str, str]]:

@@ -12,7 +12,7 @@ from tools import messages
 
 
 def test_every_raising_place_is_found_and_counts_as_missing_until_it_has_an_example() -> None:
-    places = list(messages.raising())
+    places = messages.raising()
     assert len(places) > 1000
     file, lines = places[0]
     everything = list(messages.missing([]))

@@ -19,6 +19,7 @@ from securefl.lab.bench.verified import VerifiedCost, print_verified, run_verifi
 from securefl.protocol.round.party import verifying
 from securefl.protocol.round.shared import repeating
 
+pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def costs() -> tuple[VerifiedCost, ...]:

@@ -32,7 +32,7 @@ def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     ("kind", "options"),
     [
         ("torch", ()),
-        ("tables", ()),
+        pytest.param("tables", (), marks=pytest.mark.live),
         pytest.param("torch", ("--epsilon", "1"), marks=pytest.mark.live),
         pytest.param("tables", ("--epsilon", "1"), marks=pytest.mark.live),
     ],

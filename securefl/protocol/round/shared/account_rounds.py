@@ -4,6 +4,7 @@ Without noise: rounds without an update before parties wait for another model, f
 releases of a budget that end in opened sums.
 """
 
+import functools
 from collections.abc import Iterator
 from statistics import median_low
 
@@ -60,6 +61,7 @@ def least_kept(scenario: Scenario, rate: float) -> float:
     return min(odds.cluster_kept_at(atoms, rate, fewest) for atoms in set(planned_atoms(scenario)))
 
 
+@functools.lru_cache(maxsize=64)
 def allowed_rounds(scenario: Scenario, rate: float) -> int:
     """Return the rounds on one model that accounts allow together: the median of a few random draws.
 
