@@ -38,6 +38,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     ended: str = ""
     """Reason of an early end: destroyed, aborted."""
     seconds: float = 0.0
+    """CPU time of the simulation; elapsed time on a GPU. Results of before version 0.3 have elapsed time."""
     device: str = ""
     dataset: str = ""
     values: dict[str, float] = {}

@@ -21,6 +21,7 @@ from securefl.protocol.round.shared import repeating
 
 pytestmark = pytest.mark.slow
 
+
 @pytest.fixture(scope="module")
 def costs() -> tuple[VerifiedCost, ...]:
     return run_verified([(3, 500), (4, 20_000)], 1, InsecureSeededEntropy(1))

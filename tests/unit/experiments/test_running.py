@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from securefl.cli import reproduce as command
+from securefl.lab.experiments import measure
 from securefl.lab.experiments.exhibits import exhibits
 from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.measure import SimulationJob
@@ -285,6 +286,21 @@ def test_a_model_is_tested_when_asked_for_and_the_simulation_is_the_same(tmp_pat
     assert len(set(full)) > 4, "the test needs a model that changes"
     assert found.accuracies == (*[full[0]] * 4, *[full[4]] * 3, *full[7:])
     assert (found.tested_every, thin.read_finished() == found) == (4, False), "the full one serves as well"
+
+
+@pytest.mark.parametrize(("device", "seconds"), [("cpu", 3.5), ("cuda", 70.0)])
+def test_the_time_of_a_simulation_is_that_of_its_processor(
+    device: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu, elapsed = iter((10.0, 13.5)), iter((100.0, 170.0))
+    federation = SimulationJob(scenario=parse_scenario(SCENARIO), seed=0, folder=tmp_path)._assemble(
+        parse_scenario(SCENARIO)
+    )
+    monkeypatch.setattr(measure, "device_of", lambda _federation: device)
+    monkeypatch.setattr(measure.time, "process_time", lambda: next(cpu))
+    monkeypatch.setattr(measure.time, "monotonic", lambda: next(elapsed))
+    began = measure._seconds(federation)
+    assert measure._seconds(federation) - began == seconds
 
 
 def test_a_simulation_that_may_end_early_tests_every_model(tmp_path: Path) -> None:
