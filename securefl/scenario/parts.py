@@ -159,7 +159,7 @@ def load_own(name: str) -> Any:
 
     Raises:
         ConfigError: no such module or name, or its import failed; or scenarios of two folders were read, and
-            both have this module, of which a process can import one. It has ``name`` in place of the field.
+            both have this module. It has ``name`` in place of the field.
     """
     module_name, _, attribute = name.partition(":")
     top = module_name.partition(".")[0]

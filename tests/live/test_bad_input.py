@@ -38,18 +38,18 @@ def test_a_broker_that_is_not_trusted_or_does_not_trust_us_is_refused(tmp_path: 
     (tmp_path / "broker").mkdir()
     with start_local_broker("auto", tmp_path / "broker", 0, tls) as broker:
         ours, theirs = tls.clients["server"], other.clients["server"]
-        for authority, client, words in (
-            (other.ca_file, ours, "is not trusted"),
-            (tls.ca_file, theirs, "certificate"),
-            (tls.ca_file, None, "certificate"),
+        for authority, client, words, code in (
+            (other.ca_file, ours, "is not trusted", 2),
+            (tls.ca_file, theirs, "the client certificate is missing or rejected", 3),
+            (tls.ca_file, None, "the client certificate is missing or rejected", 3),
         ):
             options: list[str | Path] = ["--broker", str(broker.url), "--tls-ca", authority]
             if client is not None:
                 options += ["--tls-cert", client.cert_file, "--tls-key", client.key_file]
-            assert words in refusal(call("run", scenario, *options, "--out", tmp_path / "run"))
+            assert words in refusal(call("run", scenario, *options, "--out", tmp_path / "run"), code)
         plain = dataclasses.replace(broker.url, scheme="mqtt", ca_file=None)
-        reason = refusal(call("run", scenario, "--broker", str(plain), "--out", tmp_path / "run"))
-        assert "probably: this is a TLS port, which needs mqtts://" in reason
+        reason = refusal(call("run", scenario, "--broker", str(plain), "--out", tmp_path / "run"), 3)
+        assert "unless it is down, this is a TLS port, which needs mqtts://" in reason
     assert {path for path in files(tmp_path) if not path.startswith(("broker", "run"))} == before
 
 

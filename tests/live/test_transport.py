@@ -714,7 +714,7 @@ def test_a_broker_that_ends_as_it_is_asked_has_refused_nobody(ends: bool) -> Non
         kind, words, times = (
             (RunAbortedError, "cannot reach the broker .*: connection refused", 1)
             if ends
-            else (ConfigError, "closed the connection before answering", 3)
+            else (RunAbortedError, "closed the connection before answering", 3)
         )
         with pytest.raises(kind, match=words):
             await MqttTransport.connect(url, "x", (), limits=QUICK)
@@ -790,7 +790,7 @@ def test_clients_need_a_certificate_of_the_authority(
 
     async def body() -> None:
         for url in (secured, as_user(secured, other, "p1")):
-            with pytest.raises(ConfigError, match="certificate"):
+            with pytest.raises(RunAbortedError, match="certificate"):
                 await MqttTransport.connect(url, "p1", ())
         with pytest.raises((ConfigError, RunAbortedError)):
             await MqttTransport.connect(dataclasses.replace(secured, scheme="mqtt"), "p1", ())

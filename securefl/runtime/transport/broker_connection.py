@@ -13,7 +13,7 @@ from securefl.base.errors import ConfigError, RunAbortedError, SecureflError
 from securefl.runtime.transport import addresses, base, connecting, message_limit
 
 _HANG_UPS: Final = 3
-"""Consecutive closes by a broker that count as a refusal."""
+"""Consecutive closes by a broker after which a process does not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Reach:
                 except aiomqtt.MqttError as error:
                     troubles[url] = connecting.explain(url, error)
                     ending = ending or connecting.hung_up(error)
-            # A broker that is shutting down looks like a refusal, but only once.
+            # A broker that is shutting down hangs up only once.
             if loop.time() >= until and not (ending and tries < _HANG_UPS):
                 raise addresses.none_of(troubles)
             await asyncio.sleep(self._jitter.uniform(0.1, 1.0))

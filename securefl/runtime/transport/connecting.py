@@ -249,12 +249,15 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
             if url.tls
             else "this is a TLS port, which needs mqtts://"
         )
-        return ConfigError("broker", f"{url} closed the connection before answering", f"probably: {hint}")
+        # A proxy of a broker that is down does it, and no service restarts a process after a refusal.
+        return RunAbortedError(
+            f"the broker {url} closed the connection before answering; unless it is down, {hint}"
+        )
     return _explain_cause(url, error)
 
 
 def hung_up(error: aiomqtt.MqttError) -> bool:
-    """Return True if the broker closed the connection unanswered: it refuses this client, or was ending."""
+    """Return True if the broker closed the connection unanswered: it refuses this client, or is down."""
     return "closed the connection" in str(error)
 
 
@@ -272,7 +275,7 @@ def _explain_cause(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
             f"the certificate of {url} is not trusted: {cause.verify_message}",
             "give the CA that signed it, and the host name in the certificate",
         )
-    if isinstance(cause, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         return ConfigError(
             "broker",
             f"cannot connect to {url} with TLS: {cause.reason or cause}",

@@ -87,7 +87,7 @@ def test_wrong_tls_files_are_named(tmp_path: Path) -> None:
         (MqttConnectError(3), RunAbortedError),
         (aiomqtt.MqttCodeError(7), RunAbortedError),
         (aiomqtt.MqttError("Operation timed out"), RunAbortedError),
-        (aiomqtt.MqttError("the broker closed the connection"), ConfigError),
+        (aiomqtt.MqttError("the broker closed the connection"), RunAbortedError),
     ],
 )
 def test_errors_are_one_line_with_the_broker_and_without_the_password(
