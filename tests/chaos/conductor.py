@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, assert_never
 
-from securefl.base.errors import EXIT_DECIDE, EXIT_REFUSED
+from securefl.base.errors import EXIT_ABORTED, EXIT_DECIDE, EXIT_REFUSED
 from tests.chaos.faults import (
     BROKER,
     SERVER,
@@ -50,7 +50,7 @@ _PAUSED: Final = 4
 """Exit code of a server that was asked to end: another one goes on."""
 _OVER: Final = frozenset({0, 1})
 """Exit codes of whoever has seen the end of the run; 1 is a server's whose last rounds made no model."""
-UNREACHED: Final = ("is out of reach", "does not answer", "closed the connection before answering")
+UNREACHED: Final = ("cannot reach the broker", "does not answer", "closed the connection before answering")
 """What a process says that did not get to the broker when it started: its first attempt is the only one."""
 
 
@@ -169,7 +169,7 @@ class _Conductor:
                 if one.exit_code not in _OVER:
                     self._at(seconds, partial(self._start, one.name, twice=twice))
         for one in self._made.started:
-            if one.exit_code in {2, 3} and "unreached" not in one.why and _unreached(one):
+            if one.exit_code == EXIT_ABORTED and "unreached" not in one.why and _unreached(one):
                 one.why.append("unreached")
                 one.may_end.add(3)
                 if self._made.running(one.name) is None and one.out == self._made.home(one.name) / "out":

@@ -16,6 +16,7 @@ from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import broker_wish, choose_broker, start_embedded, start_mosquitto
 from securefl.runtime.transport.connecting import explain, tls_context
 from securefl.runtime.transport.local_tls import make_local_tls
+from tests.chaos.conductor import UNREACHED
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *, mosquitto: bool, amqtt: bool) -> None:
@@ -77,6 +78,20 @@ def test_wrong_tls_files_are_named(tmp_path: Path) -> None:
         tls_context(dataclasses.replace(good, cert_file=junk))
     with pytest.raises(ConfigError, match="client-p2"):
         tls_context(dataclasses.replace(good, key_file=tls.clients["p2"].key_file))
+
+
+def test_chaos_runs_know_a_process_that_has_not_reached_the_broker() -> None:
+    """They start it again, as a service does."""
+    away = aiomqtt.MqttError("away")
+    away.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    for error in (
+        away,
+        aiomqtt.MqttError("Operation timed out"),
+        aiomqtt.MqttError("the broker closed the connection"),
+    ):
+        said = explain(BrokerUrl("mqtt", "somewhere", 1883), error)
+        assert isinstance(said, RunAbortedError)
+        assert any(words in str(said) for words in UNREACHED), said
 
 
 @pytest.mark.parametrize(
