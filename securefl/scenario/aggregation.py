@@ -54,11 +54,6 @@ class Rule(parts.Part, tag_field="type", frozen=True, kw_only=True):
         """Samples of its own that the server needs for the rule."""
         return "none"
 
-    @property
-    def weight_withstood(self) -> float:
-        """Share of the weight that may be of Byzantine clusters; half is too much for any rule."""
-        return 0.5
-
     def withstands(self, clusters: int) -> int:
         """Return the largest number of Byzantine clusters that the rule provably tolerates.
 

@@ -10,9 +10,6 @@ from securefl.scenario import Behaviour, FalseCount, Poisoning, Scenario, Server
 MEDIAN_NEEDS: Final = 3
 """Smallest number of clusters for which a median tolerates a Byzantine one."""
 
-_HALF: Final = 0.5
-"""Share of the weight that no rule tolerates."""
-
 _USES: Final[Mapping[ServerData, str]] = {
     "none": "this rule does not use them",
     "all": "a gradient on all of them once a round",
@@ -60,13 +57,6 @@ def on_weights(scenario: Scenario, _limits: feasibility.DerivedLimits) -> Iterat
     if weighting.alpha is not None:
         most = f"{weighting.alpha:g} of the parties of a round weigh {weighting.alpha_star:g} of all at most"
         yield header.tolerance(more=f"{most}, before dropouts, whatever they declare")
-        withstood = scenario.aggregation.rule.weight_withstood
-        if weighting.alpha_star > withstood or weighting.alpha_star >= _HALF:
-            most = "less than half" if withstood >= _HALF else f"at most {text.percent(withstood)}"
-            yield header.limits(
-                f"LIARS CAN HAVE {text.percent(weighting.alpha_star)} OF THE WEIGHT",
-                f"the rule withstands {most}; set weighting.alpha_star",
-            )
 
 
 def on_server_data(scenario: Scenario, limits: feasibility.DerivedLimits) -> Iterator[header.Sentence]:

@@ -50,29 +50,6 @@ def plain(file: Path) -> RunHeader:
     return shown(loaded(file))
 
 
-@pytest.mark.parametrize(
-    ("rule", "alpha_star", "warning"),
-    [
-        ("{ type = 'median' }", 0.5, "LIARS CAN HAVE 50 % OF THE WEIGHT: the rule withstands less than half"),
-        ("{ type = 'median' }", 0.49, ""),
-        (
-            "{ type = 'trimmed-mean', trim = 'weight', beta = 0.3 }",
-            0.31,
-            "LIARS CAN HAVE 31 % OF THE WEIGHT: the rule withstands at most 30 %",
-        ),
-        ("{ type = 'trimmed-mean', trim = 'weight', beta = 0.3 }", 0.3, ""),
-        ("{ type = 'trimmed-mean', trim = 'count', beta = 0.3 }", 0.4, ""),
-    ],
-)
-def test_a_cap_that_leaves_liars_more_weight_than_the_rule_withstands_is_a_warning(
-    rule: str, alpha_star: float, warning: str
-) -> None:
-    weighting = f"weighting={{ mode = 'truncate', alpha = 0.2, alpha_star = {alpha_star} }}"
-    made = parse_scenario(SMALL, (f"aggregation.rule={rule}", weighting))
-    said = [one.whole for one in scenario_sentences(made, check(made)) if "OF THE WEIGHT" in one.short]
-    assert said == ([f"{warning}; set weighting.alpha_star"] if warning else [])
-
-
 def line_of(header: RunHeader, name: str) -> str:
     (line,) = (line for line in header.lines if line.startswith((f"{name}: ", f"{name} ")))
     return line

@@ -47,10 +47,6 @@ class TrimmedMean(scenario.Rule, tag="trimmed-mean", frozen=True, kw_only=True):
     def clusters_needed(self) -> int:
         return 2 * self.trim + 1 if isinstance(self.trim, int) else 1
 
-    @property
-    def weight_withstood(self) -> float:
-        return self.beta or 0.0 if self.trim == "weight" else 0.5
-
     def withstands(self, clusters: int) -> int:
         return self.at_each_end(clusters)
 
