@@ -154,6 +154,8 @@ class AccountFile:
         kept = [entry.machine for entry in entries if isinstance(entry, Kept)]
         head = None if adopt else self._tip.read()
         if adopt or not (kept or head):
+            # The tip first: a process killed between the two has not been elsewhere.
+            self._note_tip()
             self.append(Kept(machine=here))
             return
         remedy = "restore the newest copy; if this is the newest: securefl account --adopt"

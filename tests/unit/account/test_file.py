@@ -137,6 +137,27 @@ def test_one_that_was_rolled_back_is_refused(tmp_path_factory: pytest.TempPathFa
         assert len(file.entries) >= 3, "its owner says that it is whole"
 
 
+@pytest.mark.parametrize("writes", [0, 1])
+def test_a_process_that_is_killed_at_its_first_use_needs_nobody(
+    writes: int, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the tip is written, or between the account and the tip."""
+    written, left = AccountHead.write, [None] * writes
+
+    def killed(tip: AccountHead, lines: int, last: str) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        written(tip, lines, last)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AccountHead, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.open()
+    place.write(*MORE)
+    assert place.said() == [plain(entry) for entry in MORE]
+
+
 def test_one_from_before_its_first_use_is_refused(place: Place) -> None:
     """As keygen made it: it has no machine yet, and this one knows better."""
     fresh = place.path.read_bytes()
