@@ -85,12 +85,12 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def _own_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A test leaves no code that it imported from its own folders: another may have modules of that name."""
-    path, folders = list(sys.path), dict(parts._own_folders)
+    path, folders = list(sys.path), list(parts._own_folders)
     yield
     if sys.path == path and parts._own_folders == folders:
         return
     sys.path[:] = path
-    parts._own_folders = folders
+    parts._own_folders[:] = folders
     base = f"{tmp_path_factory.getbasetemp()}{os.sep}"
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(base):

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -137,46 +138,79 @@ def default_of(kind: type[P], name: str) -> P:
     return find(kind, name)()
 
 
-_own_folders: dict[Path, None] = {}
-"""Folders of :func:`own_parts_from` in order, as an ordered set."""
+_own_folders: list[str] = []
+"""Folders of :func:`own_parts_from`, the latest first."""
+_searched: list[str] = []
+"""Entries of the module search path that :func:`own_parts_from` added."""
 
 
 def own_parts_from(folder: Path) -> None:
-    """Append ``folder``, the current directory and this library's folder to the module search path.
+    """Search modules in ``folder``, the current directory, folders of earlier calls and this library's.
 
-    At the end, they replace no installed module. The library's folder is for editable installations: child
-    processes beside a folder of its name would import that as a namespace package.
+    At the end of the search path, they replace no installed module. The library's folder is for editable
+    installations: child processes beside a folder of its name would import that as a namespace package.
     """
-    library = Path(__file__).parents[2]
-    _own_folders[folder.resolve()] = None
-    for place in (str(folder.resolve()), str(Path.cwd()), str(library)):
-        if place not in sys.path:
-            sys.path.append(place)
+    latest, library = str(folder.resolve()), str(Path(__file__).parents[2])
+    _own_folders[:] = [latest, *(one for one in _own_folders if one != latest)]
+    sys.path[:] = [one for one in sys.path if one not in _searched]
+    places = dict.fromkeys((latest, str(Path.cwd()), *_own_folders, library))
+    _searched[:] = [one for one in places if one not in sys.path]
+    sys.path.extend(_searched)
 
 
 def load_own(name: str) -> Any:
     """Return the object of ``module:name``.
 
     Raises:
-        ConfigError: no such module or name, or its import failed; or scenarios of two folders were read, and
-            both have this module. It has ``name`` in place of the field.
+        ConfigError: no such module or name, or its import failed; or the process has a module of that name,
+            or one that it imports, from the folder of another scenario. It has ``name`` in place of the
+            field.
     """
     module_name, _, attribute = name.partition(":")
-    top = module_name.partition(".")[0]
-    places = [
-        one for one in _own_folders if (one / f"{top}.py").is_file() or (one / top / "__init__.py").is_file()
-    ]
-    if len(places) > 1:
-        reason = f"is in {places[0]} and in {places[1]}, and this process read scenarios of both"
-        raise ConfigError(name, reason, f"rename one {top}, or use a process for each")
     try:
-        return getattr(importlib.import_module(module_name), attribute)
+        found = getattr(importlib.import_module(module_name), attribute)
     except AttributeError as error:
         if module_name not in sys.modules:
             raise _not_imported(name, error) from error
         raise ConfigError(name, f"has no {attribute}", "name a class of this module") from error
     except (Exception, SystemExit) as error:  # any exception of the user's module
         raise _not_imported(name, error) from error
+    _check_of_latest(name)
+    return found
+
+
+def _check_of_latest(name: str) -> None:
+    """Refuse modules from other folders that the latest folder, or the current directory, has as well."""
+    searched = [*_own_folders[:1], str(Path.cwd())]
+    others = {Path(one) for one in (*_own_folders, *searched)}
+    importlib.invalidate_caches()
+    for module_name, module in sorted(sys.modules.items()):
+        loaded = getattr(module, "__spec__", None)
+        if loaded is None or "." in module_name or _place_of(loaded).parent not in others:
+            continue
+        wanted = PathFinder.find_spec(module_name, searched)
+        # A folder without code is no module of that name.
+        if wanted is None or (wanted.origin is None) != (loaded.origin is None):
+            continue
+        place, wanted_place = _place_of(loaded), _place_of(wanted)
+        if not _is_same(place, wanted_place):
+            raise ConfigError(
+                name,
+                f"cannot be used: this process has the module {place} in place of {wanted_place}",
+                "rename one of them, or use a process for each scenario",
+            )
+
+
+def _place_of(spec: ModuleSpec) -> Path:
+    """Return the file of a module, or the folder of a package."""
+    return Path(next(iter(spec.submodule_search_locations or ()), spec.origin or "")).resolve()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return True for one folder or file, or files with the same text."""
+    if one == other or not (one.is_file() and other.is_file()):
+        return one == other
+    return one.read_bytes() == other.read_bytes()
 
 
 def own_name(made: object) -> str:

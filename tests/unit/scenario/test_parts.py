@@ -25,7 +25,7 @@ from securefl.scenario.behaviours import Behaviour
 from securefl.scenario.data import Partition
 from securefl.scenario.load import load_scenario, parse_scenario
 from securefl.scenario.model import Model
-from securefl.scenario.parts import Part, default_of, expand_node, find, load_own, names
+from securefl.scenario.parts import Part, default_of, expand_node, find, load_own, names, own_parts_from
 from securefl.scenario.resolved import scenario_digest, to_toml
 from tests.vectors.test_defaults import SMALL
 
@@ -197,21 +197,76 @@ def test_ones_own_attack_says_what_it_sends(own: Path) -> None:
         )
 
 
-def test_a_module_in_the_folders_of_two_scenarios_is_refused(own: Path) -> None:
-    other = own / "other"
-    other.mkdir()
-    (other / "own_for_test.py").write_text(OWN.replace("First", "Second"))
-    (other / "helper_for_test.py").write_text("COUNT = 3")
-    load_scenario(scenario_in(own, "own_for_test:First"))
+def folders(own: Path, monkeypatch: pytest.MonkeyPatch, **modules: dict[str, str]) -> tuple[Path, Path]:
+    """Folders a and b with modules and a scenario each, and the current directory c."""
+    for name in "abc":
+        (own / name).mkdir()
+        for file, code in modules.get(name, {}).items():
+            (own / name / file).parent.mkdir(exist_ok=True)
+            (own / name / file).write_text(code)
+    monkeypatch.chdir(own / "c")
+    return own / "a", own / "b"
+
+
+FIRST, OTHER = OWN, OWN.replace("self.row", "0")
+CALLER = "import help_for_test\n" + OWN
+Modules = dict[str, dict[str, str]]
+
+
+@pytest.mark.parametrize(
+    ("modules", "wrong"),
+    [
+        ({"a": {"m_test.py": FIRST}, "b": {"m_test.py": OTHER}}, "m_test"),
+        ({"c": {"m_test.py": FIRST}, "b": {"m_test.py": OTHER}}, "m_test"),
+        ({"a": {"m_test.py": FIRST}, "c": {"m_test.py": OTHER}}, "m_test"),
+        ({"a": {"m_test/__init__.py": FIRST}, "b": {"m_test.py": OTHER}}, "m_test"),
+        (
+            {
+                "a": {"m_test.py": CALLER, "help_for_test.py": "A = 1"},
+                "b": {"m_test.py": CALLER, "help_for_test.py": "A = 2"},
+            },
+            "help_for_test",
+        ),
+    ],
+)
+def test_code_of_another_scenario_is_refused(
+    own: Path, monkeypatch: pytest.MonkeyPatch, modules: Modules, wrong: str
+) -> None:
+    """A process has one module of a name; the scenario would be run with another's."""
+    a, b = folders(own, monkeypatch, **modules)
+    first = scenario_in(a, "m_test:First")
+    load_scenario(first)
     with pytest.raises(ConfigError) as refusal:
-        load_scenario(scenario_in(other, "own_for_test:First"))
-    assert str(refusal.value) == (
-        f"aggregation.rule.type: own_for_test:First is in {own} and in {other}, and this process read"
-        " scenarios of both (rename one own_for_test, or use a process for each)"
+        load_scenario(scenario_in(b, "m_test:First"))
+    assert str(refusal.value).startswith(
+        f"aggregation.rule.type: m_test:First cannot be used: this process has the module {own}"
     )
-    with pytest.raises(ConfigError, match=f"is in {own} and in {other}"):
-        load_own("own_for_test:Second")
-    assert load_own("helper_for_test:COUNT") == 3
+    assert f"{wrong}.py in place of " in str(refusal.value) or f"/{wrong} in place of " in str(refusal.value)
+    if "c" not in modules:
+        load_scenario(first)
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        {"a": {"m_test.py": FIRST}, "b": {"m_test.py": FIRST}},
+        {"a": {"m_test.py": FIRST}, "b": {"m_test/data.txt": "no module"}},
+        {"c": {"m_test.py": FIRST}},
+        {"a": {"m_test.py": FIRST}},
+    ],
+)
+def test_code_that_scenarios_share_is_not(
+    own: Path, monkeypatch: pytest.MonkeyPatch, modules: Modules
+) -> None:
+    for folder in folders(own, monkeypatch, **modules):
+        load_scenario(scenario_in(folder, "m_test:First"))
+
+
+def test_the_module_of_the_latest_scenario_is_imported(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = folders(own, monkeypatch, a={"m_test.py": FIRST}, b={"m_test.py": OTHER})
+    for folder in (a, b):
+        own_parts_from(folder)
+    assert load_own("m_test:__file__") == str(b / "m_test.py")
 
 
 def test_defaults_are_found_by_name() -> None:
