@@ -58,7 +58,7 @@ class Reach:
 
         Raises:
             ConfigError: all refuse this process or cannot be authenticated, or a TLS file is bad.
-            RunAbortedError: none accepts it, and one of them is out of reach.
+            RunAbortedError: none accepts it, and one of them is out of reach or does not answer.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._limits.first_within

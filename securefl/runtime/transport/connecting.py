@@ -251,14 +251,16 @@ def explain(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
         )
         # A proxy of a broker that is down does it, and no service restarts a process after a refusal.
         return RunAbortedError(
-            f"the broker {url} closed the connection before answering; unless it is down, {hint}"
+            f"the broker {url} closed the connection before answering (unless it is down, {hint})"
         )
     return _explain_cause(url, error)
 
 
 def hung_up(error: aiomqtt.MqttError) -> bool:
     """Return True if the broker closed the connection unanswered: it refuses this client, or is down."""
-    return "closed the connection" in str(error)
+    cause = error.__cause__ or error.__context__
+    ended = isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return ended or "closed the connection" in str(error)
 
 
 def was_down(error: aiomqtt.MqttError) -> bool:
@@ -275,7 +277,7 @@ def _explain_cause(url: BrokerUrl, error: aiomqtt.MqttError) -> SecureflError:
             f"the certificate of {url} is not trusted: {cause.verify_message}",
             "give the CA that signed it, and the host name in the certificate",
         )
-    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+    if isinstance(cause, ssl.SSLError):
         return ConfigError(
             "broker",
             f"cannot connect to {url} with TLS: {cause.reason or cause}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import ssl
 from pathlib import Path
 
 import aiomqtt
@@ -14,7 +15,7 @@ from securefl.base.errors import ConfigError, RunAbortedError
 from securefl.runtime.transport import broker
 from securefl.runtime.transport.base import BrokerUrl
 from securefl.runtime.transport.broker import broker_wish, choose_broker, start_embedded, start_mosquitto
-from securefl.runtime.transport.connecting import explain, tls_context
+from securefl.runtime.transport.connecting import explain, hung_up, tls_context
 from securefl.runtime.transport.local_tls import make_local_tls
 from tests.chaos.conductor import UNREACHED
 
@@ -82,10 +83,17 @@ def test_wrong_tls_files_are_named(tmp_path: Path) -> None:
 
 def test_chaos_runs_know_a_process_that_has_not_reached_the_broker() -> None:
     """They start it again, as a service does."""
-    away = aiomqtt.MqttError("away")
-    away.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    causes = (
+        ConnectionRefusedError(111, "refused"),
+        ssl.SSLEOFError("eof"),
+        ssl.SSLZeroReturnError("closed"),
+    )
+    failed = [aiomqtt.MqttError("failed") for _ in causes]
+    for error, cause in zip(failed, causes, strict=True):
+        error.__cause__ = cause
+    assert [hung_up(error) for error in failed] == [False, True, True]
     for error in (
-        away,
+        *failed,
         aiomqtt.MqttError("Operation timed out"),
         aiomqtt.MqttError("the broker closed the connection"),
     ):
