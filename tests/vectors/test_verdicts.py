@@ -17,9 +17,10 @@ from securefl.base.sums import ordered_sum
 from securefl.cli.leakage import STUDY
 from securefl.lab.experiments.exhibits import exhibits, papers, sweep_of
 from securefl.lab.experiments.freshness import read_check
+from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.page import is_outdated, shown_exhibits
 from securefl.lab.experiments.power import PowerRecord
-from securefl.lab.experiments.record import read_records
+from securefl.lab.experiments.record import read_record, read_records
 from securefl.lab.experiments.verdicts import overall
 
 COMMITTED = Path(__file__).parent / "verdicts.json"
@@ -86,6 +87,16 @@ def today() -> dict[str, dict[str, Any]]:
 
 def test_every_committed_result_is_judged_as_before() -> None:
     assert today() == json.loads(COMMITTED.read_text())
+
+
+def test_claims_about_other_auxiliary_samples_than_the_papers_are_not_judged() -> None:
+    (table,) = (one for one in exhibits(PAPERS, "dp") if one.item.key == "table-17")
+    record = read_record(RESULTS / "dp" / "table-17-fashion-mnist-desk.json")
+    other = rulings_of([table], [record])[record.stem]
+    assert other.verdicts == ()
+    assert [line for line in other.unjudged if line.endswith("(the auxiliary samples are not the paper's)")]
+    own = msgspec.structs.replace(record, note=record.note.partition("; auxiliary")[0])
+    assert rulings_of([table], [own])[record.stem].verdicts
 
 
 if __name__ == "__main__":

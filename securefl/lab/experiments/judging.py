@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from securefl.lab.experiments.claims import AnyClaim, labels_of
 from securefl.lab.experiments.exhibits import Exhibit
 from securefl.lab.experiments.record import CellRecord, Record
 from securefl.lab.experiments.verdicts import ClaimVerdict, decide_claims, judge
+
+_OTHER_SAMPLES: Final = "the auxiliary samples are not the paper's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
         for cell in record.cells
         if any(seed.accuracies for seed in cell.seeds)
     }
+    if exhibit.item.auxiliary is not None and f", not {exhibit.item.auxiliary.place}" in record.note:
+        return Rulings(unjudged=tuple(f"{claim.says} ({_OTHER_SAMPLES})" for claim in claims))
     judged = [claim for claim in claims if labels_of(claim) <= cells.keys()]
     return Rulings(
         tuple(judge(claim, cells, sheet.last, record.rounds) for claim in judged),

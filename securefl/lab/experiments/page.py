@@ -76,8 +76,8 @@ def is_outdated(exhibit: Exhibit, record: Record) -> bool:
 
 
 def time_of(record: Record) -> str:
-    """Return the expected time, with as many parallel simulations as last time."""
-    return report.seconds(record.seconds / record.jobs)
+    """Return the time of computing."""
+    return report.seconds(record.seconds)
 
 
 def page(
@@ -131,7 +131,7 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
         yield ""
     run = [(one, record) for one in everything for record in one.records]
     if run:
-        yield "| | what it shows | data | scale | verdict | time |"
+        yield "| | what it shows | data | scale | verdict | computing |"
         yield "|---|---|---|---|---|---|"
         for one, record in run:
             verdict = one.verdict(record)
