@@ -257,7 +257,7 @@ def print_list(known: Sequence[Shown]) -> None:
         "what",
         "scale" if figures else "data, scale",
         "last verdict",
-        "computing",
+        "time",
     )
     groups: dict[str, list[tuple[str, ...]]] = {}
     for _, family in groupby(known, key=lambda one: one.exhibit.path):
