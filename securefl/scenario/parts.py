@@ -186,7 +186,12 @@ def _check_of_latest(name: str) -> None:
     importlib.invalidate_caches()
     for module_name, module in sorted(sys.modules.items()):
         loaded = getattr(module, "__spec__", None)
-        if loaded is None or "." in module_name or _place_of(loaded).parent not in others:
+        # Built-in and frozen modules, such as time and site, have no place.
+        if not isinstance(loaded, ModuleSpec) or not (
+            loaded.has_location or loaded.submodule_search_locations
+        ):
+            continue
+        if "." in module_name or _place_of(loaded).parent not in others:
             continue
         wanted = PathFinder.find_spec(module_name, searched)
         # A folder without code is no module of that name.

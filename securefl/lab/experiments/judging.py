@@ -48,6 +48,7 @@ def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
         for cell in record.cells
         if any(seed.accuracies for seed in cell.seeds)
     }
+    # tabulate writes this note.
     if exhibit.item.auxiliary is not None and f", not {exhibit.item.auxiliary.place}" in record.note:
         return Rulings(unjudged=tuple(f"{claim.says} ({_OTHER_SAMPLES})" for claim in claims))
     judged = [claim for claim in claims if labels_of(claim) <= cells.keys()]

@@ -253,6 +253,7 @@ def test_code_of_another_scenario_is_refused(
         {"a": {"m_test.py": FIRST}, "b": {"m_test/data.txt": "no module"}},
         {"c": {"m_test.py": FIRST}},
         {"a": {"m_test.py": FIRST}},
+        {"a": {"m_test.py": FIRST}, "b": {"site.py": "1 / 0", "time.py": "1 / 0"}},
     ],
 )
 def test_code_that_scenarios_share_is_not(
