@@ -214,7 +214,7 @@ def test_an_older_copy_of_the_disk_reopens_nothing(tmp_path: Path) -> None:
         check_end(place, place.start("server"), parties, 5)
 
 
-@pytest.mark.parametrize("steps", [("hello", "training"), ("reveal", "release")])
+@pytest.mark.parametrize("steps", [("hello", "training"), ("reveal", "release"), ("training", "done")])
 @pytest.mark.parametrize(
     ("count", "more"),
     [
@@ -227,7 +227,10 @@ def test_an_older_copy_of_the_disk_reopens_nothing(tmp_path: Path) -> None:
 def test_a_simulation_like_it_has_the_same_model(
     count: int, more: tuple[str, ...], steps: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """With seeded entropy, bit for bit, whatever rounds are void and whoever was away."""
+    """With seeded entropy, bit for bit, whatever is void, whoever was away, whichever server ends a round.
+
+    A server killed at "done" has written down all of its round but the end.
+    """
     with site(tmp_path, "mosquitto", parties=count, rounds=6) as place:
         data = tmp_path / "data"
         assert call("data", "export", place.scenario, "--seed", "7", "--out", data, *more).exit_code == 0
@@ -239,9 +242,14 @@ def test_a_simulation_like_it_has_the_same_model(
         }
         test = ("--data", str(data / "test.npz"))
         for round_, step in zip((1, 3), steps, strict=True):
-            server = place.start("server", *seeded, *test)
-            until_recorded(place, server, kind="step_reached", round=round_, step=step)
-            killed(server)
+            at_end = (round_, "RoundDone") if step == "done" else None
+            server = place.start("server", *seeded, *test, dies_at=at_end)
+            if at_end:
+                server.process.join(LIMIT)
+                assert server.process.exitcode == -signal.SIGKILL, server.wait(LIMIT)
+            else:
+                until_recorded(place, server, kind="step_reached", round=round_, step=step)
+                killed(server)
             # Away for a while: p05 is not in the draw that follows.
             signal_to(parties["p05"], signal.SIGKILL)
             parties["p05"].process.join(LIMIT)

@@ -136,14 +136,22 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> 
         ConfigError: verifiers did not confirm a step, which no simulation can repeat.
     """
     rounds: dict[int, RoundFate] = {}
+    begun: dict[int, _Draft] = {}
     for entries in transcripts:
         drafts: dict[int, _Draft] = {}
         for entry in entries:
-            _take(rounds, drafts, entry)
+            _take(rounds, drafts, begun, entry)
+        begun |= {round_: draft for round_, draft in drafts.items() if draft.present}
     return Schedule(run, rounds)
 
 
-def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transcript.Entry) -> None:
+def _take(
+    rounds: dict[int, RoundFate],
+    drafts: dict[int, _Draft],
+    begun: Mapping[int, _Draft],
+    entry: transcript.Entry,
+) -> None:
+    """Take an entry of a process with rounds ``drafts``; ``begun`` are rounds of earlier processes."""
     fields: Mapping[str, Any] = entry.fields
     if not isinstance(fields.get("round"), int):
         return
@@ -165,6 +173,9 @@ def _take(rounds: dict[int, RoundFate], drafts: dict[int, _Draft], entry: transc
                 "give another run",
             )
         case "round_done" if round_ not in rounds:
+            if not draft.present and not fields["lost"]:
+                # An earlier process drew its clusters, and was killed before this entry.
+                draft = begun.get(round_, draft)
             rounds[round_] = _fate(draft, fields)
 
 
