@@ -119,7 +119,8 @@ def _run(
         scale=scale,
         plan=plan,
         refused=dict(plan.refused),
-        jobs=batch.processes,
+        # Draws and splits are made here, one after another.
+        jobs=1 if isinstance(exhibit.drawn, Sweep) or exhibit.sheet.shows in SPLITS else batch.processes,
         auxiliary=source.instead,
         versions=versions(),
     )

@@ -22,7 +22,7 @@ def split_of(
     Raises:
         ConfigError: the data set is missing or cannot be split, or ``weighting.alpha`` is missing.
     """
-    began = time.monotonic()
+    began = time.process_time()
     counts = label_counts(job.scenario, job.data_dir, job.seed)
     measured, shares = _caps(job, counts["samples"]) if shows == "caps" else _sizes(counts["samples"])
     if shows == "labels":
@@ -35,7 +35,7 @@ def split_of(
         seed=job.seed,
         accuracies=(round(measured, 6),),
         ended="",
-        seconds=round(time.monotonic() - began, 3),
+        seconds=round(time.process_time() - began, 3),
         device="cpu",
         dataset=counts["title"],
         commit=experiments.commit(),

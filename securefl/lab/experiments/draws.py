@@ -1,5 +1,7 @@
 """Draws of clusters and dropouts, and the updates that opened sums determine."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from securefl.base.entropy import Entropy, InsecureSeededEntropy
@@ -61,15 +63,7 @@ def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[
         ConfigError: dp_accounting is needed and missing.
     """
     setting, reclusterings = sweep.at(place)
-    found = [look(setting, reclusterings, seed) for seed in range(sweep.draws)]
-    draws = tuple(
-        SeedRecord(
-            seed=seed,
-            accuracies=(round(one.exposed, 4),) if one.counted else (),
-            values={name: round(getattr(one, name), 4) for name in ("counted", "exposed", "once", "fresh")},
-        )
-        for seed, one in enumerate(found)
-    )
+    found, draws = zip(*_draws(setting, reclusterings, sweep.draws), strict=True)
     if sweep.accounting is None or setting.noise is None:
         return draws, {}
     h = noise.honest(setting.size, setting.colluders)
@@ -77,6 +71,23 @@ def draw_cell(sweep: Sweep, place: Place) -> tuple[tuple[SeedRecord, ...], dict[
     works = reclusterings if setting.work == "new" else 1
     epsilon = noise.spent(sweep.accounting, exposure, works)
     return draws, {"exposure": round(exposure, 4), "epsilon": round(epsilon, 3)}
+
+
+def _draws(setting: SweepSetting, reclusterings: int, count: int) -> Iterator[tuple[Found, SeedRecord]]:
+    for seed in range(count):
+        begun = time.process_time()
+        one = look(setting, reclusterings, seed)
+        yield (
+            one,
+            SeedRecord(
+                seed=seed,
+                accuracies=(round(one.exposed, 4),) if one.counted else (),
+                values={
+                    name: round(getattr(one, name), 4) for name in ("counted", "exposed", "once", "fresh")
+                },
+                seconds=round(time.process_time() - begun, 6),
+            ),
+        )
 
 
 def _drawn(

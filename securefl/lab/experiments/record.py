@@ -38,8 +38,7 @@ class SeedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     ended: str = ""
     """Reason of an early end: destroyed, aborted."""
     seconds: float = 0.0
-    """CPU time of a simulation. Elapsed time on a GPU, of a drawn problem, and in results without a commit or
-    of commits before dcdf77ec."""
+    """CPU time. Elapsed time on a GPU, and in results without a commit or of commits before dcdf77ec."""
     device: str = ""
     dataset: str = ""
     values: dict[str, float] = {}

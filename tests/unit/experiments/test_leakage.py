@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import scenarios
 from securefl.base.errors import ConfigError
@@ -273,9 +274,25 @@ def test_from_file_to_page(tmp_path: Path) -> None:
     assert (out / "small.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "results" / "leakage.md").read_text()
     assert "| N = 12, m = 3 | 0%<br>0.33 / 0.33 |" in page
-    before = {file: file.read_bytes() for file in out.iterdir()}
+    first, before = read_record(out / "small.json"), contents(out)
+    assert first.jobs == 1
+    assert all(seed.seconds > 0 for cell in first.cells for seed in cell.seeds)
     assert call("leakage", path, "--out", out).exit_code == 0
-    assert {file: file.read_bytes() for file in out.iterdir()} == before, "a sweep is reproducible"
+    assert contents(out) == before, "a sweep is reproducible"
+    assert untimed(read_record(out / "small.json")) == untimed(first)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files without times by name."""
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".json"}
+
+
+def untimed(record: Record) -> Record:
+    """Return the record without its times."""
+    cells = tuple(
+        replace(cell, seeds=tuple(replace(seed, seconds=0.0) for seed in cell.seeds)) for cell in record.cells
+    )
+    return replace(record, seconds=0.0, cells=cells)
 
 
 def test_bad_calls_are_one_line(tmp_path: Path) -> None:
