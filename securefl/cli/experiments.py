@@ -308,4 +308,5 @@ def print_details(known: Sequence[Shown]) -> None:
             say(f"  {where} scale: {one.verdict(record)}, {time_of(record)}")
             tell_record(record, one.rulings[record.stem], "    ")
         for dataset in one.missing():
-            say(f"  {dataset.name}: not run" if dataset.name else "  not run")
+            reason = f" ({dataset.unavailable})" if dataset.unavailable else ""
+            say(f"  {dataset.name}: not run{reason}" if dataset.name else "  not run")

@@ -47,6 +47,8 @@ class StudyDataset(FileTable, frozen=True, kw_only=True):
     """Prefix of the path in ``data.set`` and ``--dataset``; empty if ``data.set`` is the name."""
     remedy: str = ""
     """Source of its files."""
+    unavailable: str = ""
+    """Reason why the committed results lack it; for the page."""
     values: Values = field(default_factory=dict)
     overrides: Overrides = ()
     at: dict[ScaleName, Overrides] = field(default_factory=dict)

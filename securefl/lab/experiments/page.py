@@ -147,6 +147,10 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
         numbers = [f"{kind}s {', '.join(i.number for i in idle if i.kind == kind)}" for kind in kinds]
         yield f"**Not run yet:** {'; '.join(numbers)}."
         yield ""
+    absent = [f"{one.name} ({one.unavailable})" for one in study.datasets if one.unavailable]
+    if absent:
+        yield f"**Not run on** {', '.join(absent)}."
+        yield ""
 
 
 def _how_to_read(*, ours: bool) -> str:
@@ -197,8 +201,9 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         warning = one.check.note(record.stem, record.fingerprint)
         yield from record_lines(record, folder, warning, one.rulings[record.stem])
     missing = one.missing()
-    if missing:
-        names = ", ".join(dataset.name for dataset in missing)
+    waiting = [dataset.name for dataset in missing if not dataset.unavailable]
+    if waiting:
+        names = ", ".join(waiting)
         yield f"Not run yet on {names}." if names else "Not run yet."
         yield ""
     yield from _published_lines(one, missing)

@@ -20,7 +20,7 @@ from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, read
 from securefl.lab.experiments.verdicts import overall
 from securefl.scenario.load import parse_scenario
 from tests.unit.cli.programs import call, files, refusal
-from tests.unit.experiments.small import SCENARIO, SHEET, shelf
+from tests.unit.experiments.small import SCENARIO, SHEET, STUDY, shelf
 
 EMPTY = Record(
     format=1, paper="small", kind="table", number="1", dataset="digits", scale="desk", stem="",
@@ -311,3 +311,16 @@ def test_a_simulation_that_may_end_early_tests_every_model(tmp_path: Path) -> No
     )
     full = SimulationJob(scenario=scenario, seed=0, folder=tmp_path).measure(lambda _rounds: None)
     assert thin.accuracies == full.accuracies
+
+
+def test_a_data_set_that_is_not_at_hand_is_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = STUDY.replace('remedy = "make one"', 'unavailable = "it is secret"')
+    monkeypatch.setattr(command, "_PRESETS", shelf(tmp_path, study=study))
+    out = tmp_path / "out"
+    assert "  own: not run (it is secret)" in reproduce(out, "--table", "2", "--list")
+    reproduce(out, "--page")
+    page = (tmp_path / "out.md").read_text()
+    assert "**Not run on** own (it is secret)." in page
+    assert "Not run yet on digits." in page
