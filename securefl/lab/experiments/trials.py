@@ -17,7 +17,7 @@ from securefl import scenario
 from securefl.base import crypto, sums
 from securefl.base.arrays import F64
 from securefl.base.errors import ConfigError, UsageError
-from securefl.lab.experiments import experiment, reading, record
+from securefl.lab.experiments import experiment, provenance, reading, record
 from securefl.lab.experiments.claims import AnyClaim, Text
 from securefl.methods import attacks, robust
 from securefl.methods.task_groups import (
@@ -161,7 +161,11 @@ class Trial:
             yield (
                 method,
                 record.SeedRecord(
-                    seed=self.number, accuracies=(values["matched"],), values=values, seconds=seconds
+                    seed=self.number,
+                    accuracies=(values["matched"],),
+                    values=values,
+                    seconds=seconds,
+                    commit=provenance.commit(),
                 ),
             )
 

@@ -14,6 +14,7 @@ from securefl.lab.experiments.exhibits import Exhibit, choose_exhibits, exhibits
 from securefl.lab.experiments.experiment import UNNAMED
 from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.page import page
+from securefl.lab.experiments.provenance import commit
 from securefl.lab.experiments.record import Record, SeedRecord, read_records
 from securefl.lab.experiments.tabulate import ExhibitResults, tabulate
 from securefl.lab.experiments.trials import Method, Trial, Trials, trial_key
@@ -106,6 +107,7 @@ def test_a_trial_is_the_same_whatever_is_run_beside_it(tmp_path: Path) -> None:
     for method in trials.sheet.methods:
         ((_, alone),) = trial.run([method])
         assert alone.values == found[method.label].values
+        assert alone.commit == commit()
     assert found["robust"].values["matched"] < found["mean"].values["matched"]
     assert found["staged"].values["recovered"] == 1.0
     record = conclude(exhibit, {f"{label} @ d = 4": [one] for label, one in found.items()})
