@@ -92,8 +92,7 @@ class Asked(Effort):
             min=1,
             max=100,
             help="Simulations per curve, of seeds 0, 1, ... (a seed is a split and an initial model)."
-            " Default: 2; of papers with tables 1 at desk scale and 3 at the paper's; of br-ifca as in the"
-            " file of the figure.",
+            " Default: 5, the fewest that decide a claim; of br-ifca as in the file of the figure.",
         ),
     ] = None
     out: Annotated[

@@ -20,6 +20,7 @@ from securefl.lab.experiments import (
     page,
     papers,
     read_check,
+    read_earlier,
     read_records,
     shown_exhibits,
     write_result,
@@ -96,7 +97,7 @@ def write_page(known: Sequence[Exhibit], out: Path) -> None:
             "--page", f"{out} holds no result yet", f"run one first, as --{first.kind} {first.number}"
         )
     target = out.parent / f"{out.name}.md"
-    write_result(target, page(known, records, out.name, read_check(out)).encode())
+    write_result(target, page(known, records, out.name, read_check(out), read_earlier(out)).encode())
     say(f"wrote {target}")
 
 

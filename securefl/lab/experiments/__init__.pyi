@@ -1,6 +1,7 @@
 from .deviations import Deviation as Deviation
 from .deviations import PowerSetting as PowerSetting
 from .draws import draw_cell as draw_cell
+from .earlier import read_earlier as read_earlier
 from .exhibits import CellPlan as CellPlan
 from .exhibits import Exhibit as Exhibit
 from .exhibits import choose_exhibits as choose_exhibits

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,6 +15,8 @@ Text = Annotated[str, Meta(min_length=1)]
 Labels = Annotated[tuple[Text, ...], Meta(min_length=1)]
 """Labels of cells, checked by the reader of the file."""
 Margin = Annotated[float, Meta(ge=-1, le=1e6)]
+LEAST_SEEDS: Final = 5
+"""Fewest seeds that decide a claim."""
 Accuracies = tuple[float, ...]
 """Accuracies by round, each in [0, 1]; a single number for a drawn problem."""
 

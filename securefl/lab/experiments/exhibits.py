@@ -10,6 +10,7 @@ from typing import Any, Final
 from securefl import scenario
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments import experiment, quantities, reading, trials
+from securefl.lab.experiments.claims import LEAST_SEEDS
 from securefl.lab.experiments.sources import Source
 from securefl.lab.experiments.sweep import Sweep, read_sweep
 from securefl.methods import feasibility
@@ -92,7 +93,7 @@ class Exhibit:
         """Return the default number of simulations or draws of a cell."""
         if self.drawn is not None:
             return self.drawn.draws_at(scale)
-        return 2 if not self.named else 1 if scale == "desk" else 3
+        return LEAST_SEEDS
 
     def values(
         self, scale: experiment.ScaleName, dataset: experiment.StudyDataset, cell: experiment.CellChoice

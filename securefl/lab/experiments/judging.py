@@ -1,8 +1,10 @@
 """Rulings on all claims of a paper as one family of tests (ADR 0066)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
 
 from securefl.lab.experiments.claims import AnyClaim, labels_of
 from securefl.lab.experiments.exhibits import Exhibit
@@ -21,23 +23,40 @@ class Rulings:
 
 
 NOT_JUDGED = Rulings()
+_Test = tuple[frozenset[str], ClaimVerdict]
+"""Simulations of a claim, and its evidence without words."""
 
 
 def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[str, Rulings]:
     """Return rulings on all claims of a paper by the stem of their record.
 
-    Claims are one family: the rulings on a record depend on all ``records``.
+    Claims are one family: the rulings on a record depend on all ``records``. Claims with the same evidence
+    from the same simulations are one test, such as of an item at two scales with equal settings.
     """
     found = {
-        record.stem: _evidence(exhibit, record)
+        record.stem: (record, _evidence(exhibit, record))
         for exhibit in known
         for record in records
         if (record.kind, record.number) == (exhibit.item.kind, exhibit.item.number)
     }
-    ruled = iter(decide_claims([verdict for one in found.values() for verdict in one.verdicts]))
+    tests = {_test_of(record, verdict): verdict for record, one in found.values() for verdict in one.verdicts}
+    ruled = dict(zip(tests, decide_claims([*tests.values()]), strict=True))
     return {
-        stem: Rulings(tuple(next(ruled) for _ in one.verdicts), one.unjudged) for stem, one in found.items()
+        stem: replace(
+            one, verdicts=tuple(_ruled(verdict, ruled[_test_of(record, verdict)]) for verdict in one.verdicts)
+        )
+        for stem, (record, one) in found.items()
     }
+
+
+def _ruled(verdict: ClaimVerdict, test: ClaimVerdict) -> ClaimVerdict:
+    return msgspec.structs.replace(verdict, ruling=test.ruling)
+
+
+def _test_of(record: Record, verdict: ClaimVerdict) -> _Test:
+    runs = {cell.label: cell.scenario or f"{record.stem}: {cell.label}" for cell in record.cells}
+    bare = msgspec.structs.replace(verdict, says="", numbers="", comparison="", labels=())
+    return frozenset(runs[label] for label in verdict.labels), bare
 
 
 def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
@@ -52,8 +71,9 @@ def _evidence(exhibit: Exhibit, record: Record) -> Rulings:
     if exhibit.item.auxiliary is not None and f", not {exhibit.item.auxiliary.place}" in record.note:
         return Rulings(unjudged=tuple(f"{claim.says} ({_OTHER_SAMPLES})" for claim in claims))
     judged = [claim for claim in claims if labels_of(claim) <= cells.keys()]
+    verdicts = (judge(claim, cells, sheet.last, record.rounds) for claim in judged)
     return Rulings(
-        tuple(judge(claim, cells, sheet.last, record.rounds) for claim in judged),
+        tuple(msgspec.structs.replace(one, ours=one.ours or exhibit.item.ours) for one in verdicts),
         tuple(_why_unjudged(claim, record.cells) for claim in claims if claim not in judged),
     )
 

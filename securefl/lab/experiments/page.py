@@ -3,15 +3,24 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
+from typing import Final
 
 from securefl.base.errors import ConfigError
 from securefl.lab.experiments import claims, experiment, freshness, verdicts
+from securefl.lab.experiments.earlier import NO_EARLIER, EarlierRulings
 from securefl.lab.experiments.exhibits import Exhibit
 from securefl.lab.experiments.judging import NOT_JUDGED, Rulings, rulings_of
 from securefl.lab.experiments.record import CellRecord, Record, SeedRecord, grid
 from securefl.lab.experiments.sources import nowhere
 from securefl.lab.experiments.tabulate import sheet_key
 from securefl.runtime import report
+
+_NO_RULINGS: Final[Mapping[str, str]] = MappingProxyType({})
+_EARLIER: Final = (
+    " An *earlier verdict* compared means over one to three seeds without a test: differences by chance"
+    " decided it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,7 @@ class Shown:
     records: tuple[Record, ...]
     check: freshness.CheckRecord
     rulings: Mapping[str, Rulings]
+    earlier: EarlierRulings = NO_EARLIER
 
     @property
     def name(self) -> str:
@@ -51,14 +61,15 @@ def shown_exhibits(
     known: Sequence[Exhibit],
     records: Sequence[Record],
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
+    before: EarlierRulings = NO_EARLIER,
 ) -> tuple[Shown, ...]:
-    """Return all tables and figures of a paper with records, rulings and check."""
+    """Return all tables and figures of a paper with records, rulings, check and earlier rulings."""
 
     def of(item: experiment.Item) -> tuple[Record, ...]:
         return tuple(one for one in records if (one.kind, one.number) == (item.kind, item.number))
 
     ruled = rulings_of(known, records)
-    return tuple(Shown(one, of(one.item), check, ruled) for one in known)
+    return tuple(Shown(one, of(one.item), check, ruled, before) for one in known)
 
 
 def is_outdated(exhibit: Exhibit, record: Record) -> bool:
@@ -85,9 +96,10 @@ def page(
     records: Sequence[Record],
     folder: str,
     check: freshness.CheckRecord = freshness.NEVER_CHECKED,
+    before: EarlierRulings = NO_EARLIER,
 ) -> str:
     """Return the page on a paper's exhibits. ``folder`` is that of the plots, relative to the page."""
-    everything = shown_exhibits(known, records, check)
+    everything = shown_exhibits(known, records, check, before)
     lines = list(_head(everything, folder))
     for _, group in groupby(everything, key=lambda one: one.exhibit.path):
         lines.extend(_family(tuple(group), folder))
@@ -118,10 +130,10 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
     if any(one.rulings[record.stem].verdicts for one in everything for record in one.records):
         yield (
             "`holds` and `does not hold` are decided by t tests of differences paired by seed, with at least"
-            f" {verdicts.LEAST_SEEDS} seeds, and with a probability of at most {verdicts.ERROR:g} for any"
+            f" {claims.LEAST_SEEDS} seeds, and with a probability of at most {verdicts.ERROR:g} for any"
             " wrong ruling on this page (Holm). All else is `not decided`. Each claim shows its weakest"
             " comparison: mean difference and 95 % interval. ± is the standard deviation over seeds or draws,"
-            " of a sample."
+            " of a sample." + (_EARLIER if any(one.earlier.rulings for one in everything) else "")
         )
         yield ""
     if study.chosen:
@@ -199,7 +211,8 @@ def _item(one: Shown, folder: str, *, alone: bool) -> Iterator[str]:
         yield ""
     for record in one.records:
         warning = one.check.note(record.stem, record.fingerprint)
-        yield from record_lines(record, folder, warning, one.rulings[record.stem])
+        rulings, before = one.rulings[record.stem], one.earlier.of(record.stem)
+        yield from record_lines(record, folder, warning, rulings, before)
     missing = one.missing()
     waiting = [dataset.name for dataset in missing if not dataset.unavailable]
     if waiting:
@@ -253,9 +266,16 @@ def _number(numbers: experiment.Numbers, row: int, column: int) -> str:
 
 
 def record_lines(
-    record: Record, folder: str, warning: str = "", rulings: Rulings = NOT_JUDGED
+    record: Record,
+    folder: str,
+    warning: str = "",
+    rulings: Rulings = NOT_JUDGED,
+    before: Mapping[str, str] = _NO_RULINGS,
 ) -> Iterator[str]:
-    """Yield the section on one run; ``warning`` is a fault of the whole record."""
+    """Yield the section on one run.
+
+    ``warning`` is a fault of the whole record, and ``before`` has earlier rulings by claim.
+    """
     data = f", {record.dataset}" if record.dataset else ""
     name = f"{record.kind.capitalize()} {record.number}{data}, {record.scale} scale"
     yield f"![{name}]({folder}/{record.stem}.png)"
@@ -277,7 +297,10 @@ def record_lines(
     yield f"- {record.measure}; {record.spreads}{agreed}"
     for verdict in rulings.verdicts:
         whose = ", our claim" if verdict.ours else ""
-        yield f"- **{verdict.ruling}**{whose}: {verdict.says} ({verdict.numbers}; {verdict.evidence})"
+        former = before.get(verdict.says, verdict.ruling)
+        changed = "" if former == verdict.ruling else f"; earlier verdict: {former}"
+        evidence = f"({verdict.numbers}; {verdict.evidence})"
+        yield f"- **{verdict.ruling}**{whose}: {verdict.says} {evidence}{changed}"
     yield from (f"- not judged: {line}" for line in rulings.unjudged)
     yield from (f"- {line}" for line in (*record.refusals, *record.ends, *record.losses, *privacy_of(record)))
     yield ""

@@ -10,11 +10,16 @@ from msgspec import Struct
 from scipy import stats
 
 from securefl.base import sums
-from securefl.lab.experiments.claims import Accuracies, AnyClaim, Inequality, labels_of, measure_curve
+from securefl.lab.experiments.claims import (
+    LEAST_SEEDS,
+    Accuracies,
+    AnyClaim,
+    Inequality,
+    labels_of,
+    measure_curve,
+)
 
 Ruling = Literal["holds", "does not hold", "not decided"]
-LEAST_SEEDS: Final = 5
-"""Fewest seeds that decide a claim."""
 ERROR: Final = 0.05
 """Probability of any false ruling among a paper's claims."""
 _COUNTED: dict[Ruling, tuple[str, str]] = {
@@ -47,6 +52,8 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """p value against "a comparison is false"; 1 with fewer than :data:`LEAST_SEEDS` seeds."""
     p_fails: float
     """p value against "all comparisons are true", Bonferroni over comparisons."""
+    labels: tuple[str, ...] = ()
+    """Cells that it compares."""
     ours: bool = False
     """True if not the paper's."""
     ruling: Ruling = "not decided"
@@ -95,6 +102,7 @@ def judge(
         high=round(weakest.high, 6),
         p_holds=weakest.p_above,
         p_fails=min(1.0, len(parts) * min(one.p_below for one in parts)),
+        labels=tuple(sorted(labels_of(claim))),
         ours=claim.ours,
     )
 
@@ -124,14 +132,15 @@ def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
 
 
 def overall(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Return the rulings on a panel's claims in a few words; ours do not count."""
-    rulings = [verdict.ruling for verdict in verdicts if not verdict.ours]
+    """Return the rulings on a panel's claims in a few words; ours count only where the paper has none."""
+    theirs = [verdict.ruling for verdict in verdicts if not verdict.ours]
+    whose, rulings = ("", theirs) if theirs else ("ours: ", [verdict.ruling for verdict in verdicts])
     if not rulings:
         return "nothing claimed"
     if len(set(rulings)) == 1:
-        return rulings[0]
+        return whose + rulings[0]
     found = ((rulings.count(kind), words) for kind, words in _COUNTED.items())
-    return ", ".join(f"{number} {words[number > 1]}" for number, words in found if number)
+    return whose + ", ".join(f"{number} {words[number > 1]}" for number, words in found if number)
 
 
 class _Tested(Struct, frozen=True):

@@ -236,4 +236,4 @@ def test_a_panel_in_a_few_words() -> None:
     )
     assert overall([one("holds"), one("not decided"), one("holds")]) == "2 hold, 1 not decided"
     assert overall([one("holds"), one("not decided", ours=True)]) == "holds"
-    assert overall([one("holds", ours=True)]) == "nothing claimed"
+    assert overall([one("holds", ours=True), one("not decided", ours=True)]) == "ours: 1 holds, 1 not decided"

@@ -41,7 +41,7 @@ def job(tmp_path: Path, label: str = "attack", seed: int = 3) -> SimulationJob:
 
 
 def test_from_file_to_page(paper: Path) -> None:
-    drawn = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
+    drawn = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--seeds", "2", "--jobs", "1")
     assert drawn.exit_code == 0, drawn.output
     assert "digits for the real thing" in drawn.stdout
     assert files(paper) >= {"7b-desk.json", "7b-desk.png", ".work/.gitignore"}
@@ -55,12 +55,14 @@ def test_from_file_to_page(paper: Path) -> None:
     assert f"not decided: the attack hurts [attack {record.cells[1].final:.3f} against" in drawn.stdout
     before = (paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes()
 
-    again = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
+    again = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--seeds", "2", "--jobs", "1")
     assert "4 simulations kept from an earlier call" in again.stdout
     assert before == ((paper / "7b-desk.json").read_bytes(), (paper / "7b-desk.png").read_bytes())
 
     (paper / ".work" / "left").write_bytes(b"of another panel")
-    fresh = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1", "--fresh")
+    fresh = call(
+        "reproduce", "tiny", "--figure", "7b", "--out", paper, "--seeds", "2", "--jobs", "1", "--fresh"
+    )
     assert fresh.exit_code == 0, fresh.output
     assert "kept from an earlier call" not in fresh.stdout
     assert (paper / ".work" / "left").exists()
@@ -102,7 +104,7 @@ def test_ctrl_c_says_how_to_go_on(paper: Path, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(batch, "run_jobs", interrupted)
-    ended = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1")
+    ended = call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--seeds", "2", "--jobs", "1")
     assert ended.exit_code == 3
     assert "give the same command to resume" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
@@ -267,7 +269,10 @@ def test_side_by_side_gives_what_one_after_the_other_gives(tmp_path: Path) -> No
 
 
 def test_the_record_is_json_that_people_can_read(paper: Path) -> None:
-    assert call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--jobs", "1").exit_code == 0
+    assert (
+        call("reproduce", "tiny", "--figure", "7b", "--out", paper, "--seeds", "2", "--jobs", "1").exit_code
+        == 0
+    )
     text = (paper / "7b-desk.json").read_text()
     assert "verdicts" not in json.loads(text)
     assert max(map(len, text.splitlines())) < 300

@@ -1,0 +1,144 @@
+"""Committed results, their pages, and sentences of documents about them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from securefl.lab.experiments.exhibits import exhibits
+from securefl.lab.experiments.judging import rulings_of
+from securefl.lab.experiments.record import Record, read_record, read_records
+from securefl.runtime.launch import scenario_folder
+from tests.unit.cli.programs import call, refusal
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "docs" / "results"
+PAPERS = scenario_folder() / "papers"
+
+
+def final(stem: str, label: str) -> float:
+    """Return a cell's mean final accuracy."""
+    (cell,) = (cell for cell in read_record(RESULTS / f"{stem}.json").cells if cell.label == label)
+    assert cell.final is not None
+    return cell.final
+
+
+def found(stem: str, label: str) -> int:
+    """Return the number of task groups that a cell's seeds found."""
+    (cell,) = (cell for cell in read_record(RESULTS / f"{stem}.json").cells if cell.label == label)
+    return sum(outcome.found for groups in cell.groups for outcome in groups.outcomes)
+
+
+def test_one_changed_seed_of_a_result_changes_its_page(tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+    path = tmp_path / "share" / "8a-desk.json"
+    shutil.copy(RESULTS / "share" / "8a-desk.json", path)
+
+    def verdict() -> str:
+        assert call("reproduce", "share", "--page", "--out", tmp_path / "share").exit_code == 0
+        page = (tmp_path / "share.md").read_text()
+        (ruling,) = re.findall(r"- \*\*(.*)\*\*: SHARE is above the trimmed mean", page)
+        return str(ruling)
+
+    assert verdict() == "does not hold"
+    record: dict[str, Any] = json.loads(path.read_bytes())
+    (cell,) = (one for one in record["cells"] if one["label"] == "SHARE, m = 3, R = 10")
+    cell["seeds"][2]["accuracies"] = [0.99] * len(cell["seeds"][2]["accuracies"])
+    path.write_text(json.dumps(record))
+    assert verdict() == "not decided"
+
+
+def test_a_changed_verdict_stands_with_the_earlier_one(tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+    shutil.copy(RESULTS / "share" / "8a-desk.json", tmp_path / "share" / "8a-desk.json")
+    known = {"8a-desk": {"SHARE is above the trimmed mean without it": "holds"}}
+    earlier = tmp_path / "share-earlier.json"
+    earlier.write_text(json.dumps({"commit": "0", "rulings": known}))
+    asked = ("reproduce", "share", "--page", "--out", tmp_path / "share")
+    assert call(*asked).exit_code == 0
+    page = (tmp_path / "share.md").read_text()
+    assert page.count("; earlier verdict: holds") == 1
+    assert "An *earlier verdict* compared means" in page
+    earlier.write_text(earlier.read_text().replace('"holds"', '"does not hold"'))
+    assert call(*asked).exit_code == 0
+    assert "; earlier verdict" not in (tmp_path / "share.md").read_text()
+    earlier.write_text("{")
+    assert refusal(call(*asked)).startswith(f"{earlier}: cannot be read: ")
+
+
+def test_results_of_the_same_simulations_are_one_test() -> None:
+    """At the paper's scale table 2 and figure 4 are the simulations of desk scale."""
+    known, records = exhibits(PAPERS, "dp"), read_records(RESULTS / "dp")
+    once = [one for one in records if one.scale == "desk"]
+    assert len(once) < len(records)
+    ruled, ruled_once = rulings_of(known, records), rulings_of(known, once)
+    assert all(ruled[one.stem] == ruled_once[one.stem] for one in once)
+    for stem in ("table-2-fashion-mnist", "figure-4-fashion-mnist"):
+        verdicts = [ruled[f"{stem}-{scale}"].verdicts for scale in ("desk", "paper")]
+        assert verdicts[0] == verdicts[1] != ()
+
+
+def test_claims_about_tables_of_our_own_are_ours() -> None:
+    for paper in ("dp", "br-ifca"):
+        known, records = exhibits(PAPERS, paper), read_records(RESULTS / paper)
+        own = {(one.item.kind, one.item.number) for one in known if one.item.ours}
+
+        def is_own(record: Record, own: set[tuple[Any, str]] = own) -> bool:
+            return (record.kind, record.number) in own
+
+        ruled = rulings_of(known, records)
+        stems = [record.stem for record in records if is_own(record)]
+        assert stems
+        assert all(verdict.ours for stem in stems for verdict in ruled[stem].verdicts)
+
+
+def said(document: str) -> str:
+    """Return the text of a document on one line."""
+    return " ".join((ROOT / document).read_text().split())
+
+
+def test_numbers_of_documents_are_those_of_results() -> None:
+    """Each sentence is made here from the results, as the document must have it."""
+
+    def share(stem: str, label: str) -> str:
+        return f"{final(stem, label):.2f}".removeprefix("0")
+
+    clusters = "weighting/figure-clusters-mnist-desk"
+    liars = share(clusters, "negation, 10 %, median, ignore")
+    honest = share(clusters, "none, median, ignore")
+    weighting = said("docs/weighting.md")
+    assert f"With `ignore` the median withstood eight ({liars} against {honest} without liars" in weighting
+    shakespeare = "weighting/figure-4-shakespeare-desk"
+    for cap, broken in (("truncate", True), ("truncate to 30 %", False)):
+        lost = final(shakespeare, f"none, median, {cap}") - final(shakespeare, f"negation, 1, median, {cap}")
+        assert (lost > 0.1) == broken
+    assert "one liar of ten breaks the median on Shakespeare, at 30 % it does not" in weighting
+
+    groups = "hidden-groups/table-clusters-fashion-mnist-desk"
+    counts = {m: found(groups, f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    assert counts[6] == 20
+    halves = said("docs/adr/0028-groups-part-one-by-one.md")
+    assert f"m = 4 finds {counts[4]} of 20 groups, m = 6 all, m = 8 {counts[8]}" in halves
+    members = "hidden-groups/table-members-fashion-mnist-desk"
+    assert found(members, "Dirichlet(1), hidden, 10 of 96") == 19
+    assert found(members, "Dirichlet(0.3), hidden, nobody") < 10
+    assert "10 % liars one group of 20 is lost, with Dirichlet(0.3) most are, also without liars" in halves
+
+
+RESULT = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")
+NUMBER = re.compile(r"(?<!\w)0?\.\d\d|\d %")
+
+
+def test_no_other_paragraph_has_numbers_of_results() -> None:
+    """A new one belongs into the test above."""
+    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "adr").glob("*.md")]
+    paragraphs = [
+        (path.name, paragraph)
+        for path in documents
+        for paragraph in re.split(r"\n\s*\n|\n- ", path.read_text())
+    ]
+    numbered = {name for name, one in paragraphs if RESULT.search(one) and NUMBER.search(one)}
+    assert numbered == {"weighting.md", "0029-scores-that-forget.md"}
