@@ -2,7 +2,7 @@
 
 ``python tools/fresh.py --part HEAD`` checks one part of twelve, chosen by the commit's hash. Results that
 their pages already mark as stale are listed and not computed; those whose data are missing are counted.
-Exit code: 0 if no other result is stale, 1 if one is.
+Exit code: 0 if no other result is stale, 1 if one is, or if its figure file has changed since.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def check(results: Sequence[Result], folder: Path, data_dir: Path) -> int:
         asked = Asked(paper=paper, scale=record.scale, data_dir=data_dir, out=out)
         found = check_record(asked, exhibit, record)
         print(f"  {paper} {record.stem}: {found}", flush=True)
-        done += not found.unchecked
-        unchecked += bool(found.unchecked)
-        if found.stale:
+        done += not found.unchecked or found.outdated
+        unchecked += bool(found.unchecked) and not found.outdated
+        if found.stale or found.outdated:
             stale.append(REMEDY.format(paper=paper, kind=record.kind, number=record.number))
     lacking = f", {unchecked} not checked" if unchecked else ""
     print(f"{len(stale)} of {done} results stale{lacking}", flush=True)

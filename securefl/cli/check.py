@@ -94,8 +94,7 @@ def check_record(
         if seed.accuracies
     ]
     if not known:
-        why = "its scenarios have changed since it was run"
-        return experiments.CheckedResult(stem=stem, result=result, unchecked=why)
+        return experiments.CheckedResult(stem=stem, result=result, unchecked=experiments.CHANGED)
     _, _, label, seed = min(known, key=lambda one: one[:2])
     try:
         if isinstance(drawn, experiments.Trials):

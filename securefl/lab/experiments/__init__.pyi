@@ -15,6 +15,7 @@ from .experiment import Kind as Kind
 from .experiment import ScaleName as ScaleName
 from .experiment import Shows as Shows
 from .experiment import Study as Study
+from .freshness import CHANGED as CHANGED
 from .freshness import CheckedResult as CheckedResult
 from .freshness import CheckRecord as CheckRecord
 from .freshness import check_file as check_file

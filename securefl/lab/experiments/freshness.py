@@ -15,6 +15,7 @@ from securefl.base.errors import ConfigError
 from securefl.runtime import report
 
 OTHER_DRAWS: Final = ", most likely under other draws of clusters"
+CHANGED: Final = "its scenarios have changed since it was run"
 LAST_BITS: Final = ", and differ by what the order of a sum changes"
 Numbers = Sequence[float]
 """Accuracies by round, or measurements of a trial."""
@@ -31,6 +32,11 @@ class CheckedResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     unchecked: str = ""
     commit: str = ""
     """Commit that recomputed, if not that of the last check."""
+
+    @property
+    def outdated(self) -> bool:
+        """True if the figure file has changed, so that no cell can be compared."""
+        return self.unchecked == CHANGED
 
     @property
     def stale(self) -> bool:

@@ -1,11 +1,13 @@
 """Provenance of a result: program and draws of clusters."""
 
 import functools
+import os
 import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 
 from securefl.base.errors import ConfigError
 from securefl.base.version import __version__, package_folder
@@ -16,13 +18,23 @@ _PROGRAM = ("securefl", "parties", "scenarios")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the program and its libraries."""
+    """Return the versions of the program and its libraries, and the processor with its number of cores."""
     return {
         "securefl": __version__,
         "python": platform.python_version(),
         "torch": version("torch"),
         "numpy": version("numpy"),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
     }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
 
 
 @functools.cache

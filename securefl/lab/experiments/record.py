@@ -153,7 +153,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: float
     jobs: int
     versions: dict[str, str]
-    """Versions of the program that judged and drew; kept results may be older."""
+    """Versions of the program that judged and drew, and the processor; kept results may be older."""
     commit: str = ""
     """Commit of that program; empty if unknown."""
     metric: str = ""

@@ -50,6 +50,21 @@ def test_a_stale_result_fails_until_its_page_says_so(
     assert "its page marks it as stale" in capsys.readouterr().out
 
 
+def test_a_result_of_another_figure_file_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    presets = shelf(tmp_path)
+    monkeypatch.setattr(command, "_PRESETS", presets)
+    run("tiny", tmp_path / "results" / "tiny", "--figure", "7b", "--jobs", "1", "--seeds", "1")
+    file = presets / "tiny" / "_tiny.toml"
+    file.write_text(file.read_text().replace("rounds = 4", "rounds = 3"))
+    assert _check(tmp_path, presets) == 1
+    printed = capsys.readouterr()
+    assert "tiny 7b-desk: not checked: its scenarios have changed since it was run" in printed.out
+    assert printed.out.splitlines()[-1] == "1 of 1 results stale"
+    assert "compute it again" in printed.err
+
+
 def test_missing_data_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = committed(RESULTS, scenario_folder() / "papers")
     result = next(one for one in known if one[2].stem == "figure-5-mnist-desk")

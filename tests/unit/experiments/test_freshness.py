@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -46,9 +47,11 @@ def turned(path: Path, curve: int, by: float = 0.02) -> None:
     path.write_text(json.dumps(result))
 
 
-def test_a_result_carries_commit_and_draws(paper: Path) -> None:
+def test_a_result_carries_commit_draws_and_machine(paper: Path) -> None:
     scenario = parse_scenario(SCENARIO)
-    for curve in read_record(paper / "7b-desk.json").cells:
+    record = read_record(paper / "7b-desk.json")
+    assert record.versions["processor"].endswith(f", {os.cpu_count()} cores")
+    for curve in record.cells:
         (seed,) = curve.seeds
         # Behaviours are not drawn under: honest parties do not know them.
         assert (seed.commit, seed.draws) == (commit(), draws_of(scenario))
