@@ -43,13 +43,16 @@ def rulings_of(known: Sequence[Exhibit], records: Sequence[Record]) -> Mapping[s
     ruled = dict(zip(tests, decide_claims([*tests.values()]), strict=True))
     return {
         stem: replace(
-            one, verdicts=tuple(_ruled(verdict, ruled[_test_of(record, verdict)]) for verdict in one.verdicts)
+            one,
+            verdicts=tuple(
+                _with_ruling(verdict, ruled[_test_of(record, verdict)]) for verdict in one.verdicts
+            ),
         )
         for stem, (record, one) in found.items()
     }
 
 
-def _ruled(verdict: ClaimVerdict, test: ClaimVerdict) -> ClaimVerdict:
+def _with_ruling(verdict: ClaimVerdict, test: ClaimVerdict) -> ClaimVerdict:
     return msgspec.structs.replace(verdict, ruling=test.ruling)
 
 

@@ -152,6 +152,8 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
                 f" {record.scale} | {_cell_text(verdict)} | {time_of(record)} |"
             )
         yield ""
+        yield "Computing is CPU time; of simulations of commits before dcdf77ec it is elapsed time."
+        yield ""
     idle = [one.exhibit.item for one in everything if not one.records]
     if idle:
         kinds = sorted({item.kind for item in idle}, reverse=True)
