@@ -18,8 +18,8 @@ from securefl.runtime import report
 
 _NO_RULINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _EARLIER: Final = (
-    " An *earlier verdict* compared means over one to three seeds without a test: differences by chance"
-    " decided it."
+    " An *earlier verdict* compared means over one to three seeds without a test, so that chance could"
+    " decide it."
 )
 
 
