@@ -101,6 +101,8 @@ class _Draft:
     present: frozenset[PartyId] = frozenset()
     drawn: RecordedDraw | None = None
     survivors: frozenset[PartyId] = frozenset()
+    skipped: bool = False
+    """True if a process ended it without clusters of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def schedule_of(run: str, transcripts: Iterable[Iterable[transcript.Entry]]) -> 
         drafts: dict[int, _Draft] = {}
         for entry in entries:
             _take(rounds, drafts, begun, entry)
-        begun |= {round_: draft for round_, draft in drafts.items() if draft.present}
+        begun |= {round_: draft for round_, draft in drafts.items() if draft.present or draft.skipped}
     return Schedule(run, rounds)
 
 
@@ -151,7 +153,10 @@ def _take(
     begun: Mapping[int, _Draft],
     entry: transcript.Entry,
 ) -> None:
-    """Take an entry of a process with rounds ``drafts``; ``begun`` are rounds of earlier processes."""
+    """Add an entry to ``drafts``, the rounds of its process, or end a round in ``rounds``.
+
+    ``begun`` has the rounds of earlier processes.
+    """
     fields: Mapping[str, Any] = entry.fields
     if not isinstance(fields.get("round"), int):
         return
@@ -164,6 +169,8 @@ def _take(
             draft.drawn = RecordedDraw(*seeds, clusters)
             drawn = (name for row in clusters for members in row for name in members)
             draft.present = frozenset((*drawn, *map(PartyId, fields["resting"])))
+        case "round_skipped":
+            draft.skipped = True
         case "survivors_frozen":
             draft.survivors = frozenset(map(PartyId, fields["survivors"]))
         case "claim_refused":
@@ -173,8 +180,8 @@ def _take(
                 "give another run",
             )
         case "round_done" if round_ not in rounds:
-            if not draft.present and not fields["lost"]:
-                # An earlier process drew its clusters, and was killed before this entry.
+            if not draft.present and not draft.skipped:
+                # An earlier process drew its clusters, or skipped it, and was killed before this entry.
                 draft = begun.get(round_, draft)
             rounds[round_] = _fate(draft, fields)
 
@@ -182,7 +189,7 @@ def _take(
 def _fate(draft: _Draft, done: Mapping[str, Any]) -> RoundFate:
     opened = frozenset((r, j) for r, j in done["opened"])
     drawn = frozenset(map(PartyId, done["participants"]))
-    if not draft.present and (done["lost"] or not drawn):
+    if not draft.present and (draft.skipped or not opened):
         # Another server ended it, which knows only the drawn parties.
         return RoundFate(frozenset(), left_open=drawn)
     if not draft.survivors and opened:
