@@ -2,7 +2,7 @@
 
 ``python tools/fresh.py --part HEAD`` checks one part of twelve, chosen by the commit's hash. Results that
 their pages already mark as stale are listed and not computed; those whose data are missing are counted.
-Exit code: 0 if no other result is stale, 1 if one is, or if its figure file has changed since.
+Exit code: 0 if no other result is stale, 1 if one is, or if all of its scenarios have changed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ PARTS = 12
 REMEDY = (
     "compute it again (securefl reproduce {paper} --{kind} {number} --fresh), or mark its page as stale"
     " (securefl reproduce {paper} --{kind} {number} --check; then --page) in the commit that changes it"
+)
+OUTDATED = (
+    "its figure file has changed: compute it again (securefl reproduce {paper} --{kind} {number}), or remove"
+    " its files"
 )
 Result = tuple[str, Exhibit, Record]
 
@@ -57,7 +61,8 @@ def check(results: Sequence[Result], folder: Path, data_dir: Path) -> int:
         done += not found.unchecked or found.outdated
         unchecked += bool(found.unchecked) and not found.outdated
         if found.stale or found.outdated:
-            stale.append(REMEDY.format(paper=paper, kind=record.kind, number=record.number))
+            remedy = OUTDATED if found.outdated else REMEDY
+            stale.append(remedy.format(paper=paper, kind=record.kind, number=record.number))
     lacking = f", {unchecked} not checked" if unchecked else ""
     print(f"{len(stale)} of {done} results stale{lacking}", flush=True)
     for remedy in stale:

@@ -58,7 +58,7 @@ def _conclude(asked: Asked, checks: Sequence[Callable[[], experiments.CheckedRes
     stale, skipped = sum(one.stale for one in done), sum(bool(one.unchecked) for one in done)
     suffix = f", {skipped} not checked" if skipped else ""
     say(f"{stale} of {report.count_of(len(done), 'result')} stale{suffix}; wrote {target}")
-    return stale == 0
+    return not any(one.stale or one.outdated for one in done)
 
 
 def check_record(

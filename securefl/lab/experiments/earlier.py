@@ -1,4 +1,4 @@
-"""Rulings of an earlier rule, which compared means over one to three seeds without a test."""
+"""Rulings of an earlier rule, which compared means without a test."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ def read_earlier(results: Path) -> EarlierRulings:
     """Return the earlier rulings beside a results folder, or none.
 
     Raises:
-        ConfigError: unreadable, or not such a file.
+        ConfigError: unreadable, or not a file of earlier rulings.
     """
     path = results.parent / f"{results.name}-earlier.json"
     try:

@@ -18,8 +18,8 @@ from securefl.runtime import report
 
 _NO_RULINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _EARLIER: Final = (
-    " An *earlier verdict* compared means over one to three seeds without a test, so that chance could"
-    " decide it."
+    " An *earlier verdict* compared means, mostly over one to three seeds, without a test, so that chance"
+    " could decide it (*mixed*: parts of the claim differed)."
 )
 
 
@@ -152,8 +152,9 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
                 f" {record.scale} | {_cell_text(verdict)} | {time_of(record)} |"
             )
         yield ""
-        yield "Computing is CPU time; of simulations of commits before dcdf77ec it is elapsed time."
-        yield ""
+        if first.drawn is None:
+            yield "Computing is CPU time; without a commit, or before commit dcdf77ec, it is elapsed time."
+            yield ""
     idle = [one.exhibit.item for one in everything if not one.records]
     if idle:
         kinds = sorted({item.kind for item in idle}, reverse=True)
@@ -161,7 +162,12 @@ def _head(everything: Sequence[Shown], folder: str) -> Iterator[str]:
         numbers = [f"{kind}s {', '.join(i.number for i in idle if i.kind == kind)}" for kind in kinds]
         yield f"**Not run yet:** {'; '.join(numbers)}."
         yield ""
-    absent = [f"{one.name} ({one.unavailable})" for one in study.datasets if one.unavailable]
+    present = {record.dataset for _, record in run}
+    absent = [
+        f"{one.name} ({one.unavailable})"
+        for one in study.datasets
+        if one.unavailable and one.name not in present
+    ]
     if absent:
         yield f"**Not run on** {', '.join(absent)}."
         yield ""

@@ -18,13 +18,13 @@ _PROGRAM = ("securefl", "parties", "scenarios")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the program and its libraries, and the processor with its number of cores."""
+    """Return the versions of the program and its libraries, and processor and number of cores."""
     return {
         "securefl": __version__,
         "python": platform.python_version(),
         "torch": version("torch"),
         "numpy": version("numpy"),
-        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "processor": f"{_processor()} x {os.cpu_count()}",
     }
 
 

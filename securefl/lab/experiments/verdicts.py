@@ -132,7 +132,10 @@ def decide_claims(verdicts: Sequence[ClaimVerdict]) -> tuple[ClaimVerdict, ...]:
 
 
 def overall(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Return the rulings on a panel's claims in a few words; ours count only where the paper has none."""
+    """Return the rulings on a panel's claims in a few words.
+
+    Ours count only if none of the paper's is judged.
+    """
     theirs = [verdict.ruling for verdict in verdicts if not verdict.ours]
     whose, rulings = ("", theirs) if theirs else ("ours: ", [verdict.ruling for verdict in verdicts])
     if not rulings:

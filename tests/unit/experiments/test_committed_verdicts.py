@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from securefl.lab.experiments.exhibits import exhibits
 from securefl.lab.experiments.judging import rulings_of
-from securefl.lab.experiments.record import Record, read_record, read_records
+from securefl.lab.experiments.record import CellRecord, Record, read_record, read_records
 from securefl.runtime.launch import scenario_folder
 from tests.unit.cli.programs import call, refusal
 
@@ -26,7 +29,7 @@ def final(stem: str, label: str) -> float:
     return cell.final
 
 
-def found(stem: str, label: str) -> int:
+def count_groups(stem: str, label: str) -> int:
     """Return the number of task groups that a cell's seeds found."""
     (cell,) = (cell for cell in read_record(RESULTS / f"{stem}.json").cells if cell.label == label)
     return sum(outcome.found for groups in cell.groups for outcome in groups.outcomes)
@@ -70,15 +73,27 @@ def test_a_changed_verdict_stands_with_the_earlier_one(tmp_path: Path) -> None:
 
 
 def test_results_of_the_same_simulations_are_one_test() -> None:
-    """At the paper's scale table 2 and figure 4 are the simulations of desk scale."""
-    known, records = exhibits(PAPERS, "dp"), read_records(RESULTS / "dp")
-    once = [one for one in records if one.scale == "desk"]
-    assert len(once) < len(records)
-    ruled, ruled_once = rulings_of(known, records), rulings_of(known, once)
-    assert all(ruled[one.stem] == ruled_once[one.stem] for one in once)
-    for stem in ("table-2-fashion-mnist", "figure-4-fashion-mnist"):
-        verdicts = [ruled[f"{stem}-{scale}"].verdicts for scale in ("desk", "paper")]
-        assert verdicts[0] == verdicts[1] != ()
+    """With p = 0.018 a claim is decided as one of two hypotheses, and not as one of four."""
+    known = exhibits(PAPERS, "dp")
+    record = read_record(RESULTS / "dp" / "table-2-fashion-mnist-desk.json")
+
+    def near(cell: CellRecord) -> CellRecord:
+        if cell.label != "40 %, a little":
+            return cell
+        shifts = zip(cell.seeds, (0.004, -0.002, 0.001, -0.004, 0.001), strict=True)
+        seeds = tuple(replace(seed, accuracies=(0.7544 + shift,) * 10) for seed, shift in shifts)
+        return replace(cell, seeds=seeds)
+
+    desk = replace(record, cells=tuple(map(near, record.cells)))
+    paper = replace(desk, scale="paper", stem="table-2-fashion-mnist-paper")
+    others = replace(
+        paper, cells=tuple(replace(cell, scenario=f"other {cell.scenario}") for cell in desk.cells)
+    )
+    (verdict,) = rulings_of(known, [desk])[desk.stem].verdicts
+    assert 0.0125 < verdict.p_holds < 0.025
+    for records, ruling in (([desk], "holds"), ([desk, paper], "holds"), ([desk, others], "not decided")):
+        ruled = rulings_of(known, records)
+        assert {one.ruling for record in records for one in ruled[record.stem].verdicts} == {ruling}
 
 
 def test_claims_about_tables_of_our_own_are_ours() -> None:
@@ -95,7 +110,7 @@ def test_claims_about_tables_of_our_own_are_ours() -> None:
         assert all(verdict.ours for stem in stems for verdict in ruled[stem].verdicts)
 
 
-def said(document: str) -> str:
+def read_text(document: str) -> str:
     """Return the text of a document on one line."""
     return " ".join((ROOT / document).read_text().split())
 
@@ -109,7 +124,7 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     clusters = "weighting/figure-clusters-mnist-desk"
     liars = share(clusters, "negation, 10 %, median, ignore")
     honest = share(clusters, "none, median, ignore")
-    weighting = said("docs/weighting.md")
+    weighting = read_text("docs/weighting.md")
     assert f"With `ignore` the median withstood eight ({liars} against {honest} without liars" in weighting
     shakespeare = "weighting/figure-4-shakespeare-desk"
     for cap, broken in (("truncate", True), ("truncate to 30 %", False)):
@@ -118,13 +133,13 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     assert "one liar of ten breaks the median on Shakespeare, at 30 % it does not" in weighting
 
     groups = "hidden-groups/table-clusters-fashion-mnist-desk"
-    counts = {m: found(groups, f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    counts = {m: count_groups(groups, f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
     assert counts[6] == 20
-    halves = said("docs/adr/0028-groups-part-one-by-one.md")
+    halves = read_text("docs/adr/0028-groups-part-one-by-one.md")
     assert f"m = 4 finds {counts[4]} of 20 groups, m = 6 all, m = 8 {counts[8]}" in halves
     members = "hidden-groups/table-members-fashion-mnist-desk"
-    assert found(members, "Dirichlet(1), hidden, 10 of 96") == 19
-    assert found(members, "Dirichlet(0.3), hidden, nobody") < 10
+    assert count_groups(members, "Dirichlet(1), hidden, 10 of 96") == 19
+    assert count_groups(members, "Dirichlet(0.3), hidden, nobody") < 10
     assert "10 % liars one group of 20 is lost, with Dirichlet(0.3) most are, also without liars" in halves
 
 
@@ -140,5 +155,5 @@ def test_no_other_paragraph_has_numbers_of_results() -> None:
         for path in documents
         for paragraph in re.split(r"\n\s*\n|\n- ", path.read_text())
     ]
-    numbered = {name for name, one in paragraphs if RESULT.search(one) and NUMBER.search(one)}
-    assert numbered == {"weighting.md", "0029-scores-that-forget.md"}
+    numbered = Counter(name for name, one in paragraphs if RESULT.search(one) and NUMBER.search(one))
+    assert numbered == {"weighting.md": 2, "0029-scores-that-forget.md": 1}

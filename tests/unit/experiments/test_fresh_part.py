@@ -62,7 +62,7 @@ def test_a_result_of_another_figure_file_fails(
     printed = capsys.readouterr()
     assert "tiny 7b-desk: not checked: its scenarios have changed since it was run" in printed.out
     assert printed.out.splitlines()[-1] == "1 of 1 results stale"
-    assert "compute it again" in printed.err
+    assert "its figure file has changed: compute it again" in printed.err
 
 
 def test_missing_data_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

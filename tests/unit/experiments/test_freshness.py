@@ -50,7 +50,7 @@ def turned(path: Path, curve: int, by: float = 0.02) -> None:
 def test_a_result_carries_commit_draws_and_machine(paper: Path) -> None:
     scenario = parse_scenario(SCENARIO)
     record = read_record(paper / "7b-desk.json")
-    assert record.versions["processor"].endswith(f", {os.cpu_count()} cores")
+    assert record.versions["processor"].endswith(f" x {os.cpu_count()}")
     for curve in record.cells:
         (seed,) = curve.seeds
         # Behaviours are not drawn under: honest parties do not know them.
