@@ -21,7 +21,7 @@ FORMAT = 1
 """Format of simulations, raised if equal scenarios would give other numbers."""
 LEAKAGE_REPORTED: Final = "LEAKAGE ONLY REPORTED: sums cross the published limits"
 _OF_SPLITS: Final = {
-    "labels": "distance of a worker's classes from everybody's (total variation), mean over the workers",
+    "labels": "distance of a worker's classes from those of all (total variation), mean over the workers",
     "sizes": "share of all samples that the two largest parties hold",
     "caps": "share of all samples that truncation leaves",
 }

@@ -142,6 +142,13 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     assert count_groups(members, "Dirichlet(0.3), hidden, nobody") < 10
     assert "10 % liars one group of 20 is lost, with Dirichlet(0.3) most are, also without liars" in halves
 
+    half_life = "dp/table-half-life-fashion-mnist-desk"
+    late = {h: f"{final(half_life, f'0.8, {h}, 1/8'):.2f}" for h in ("none", "80", "20", "5")}
+    start = f"{final(half_life, '0, none, 1/8'):.2f}"
+    assert (
+        f"plain {late['none']}, h = 80 {late['80']}, h = 20 {late['20']}, h = 5 {late['5']}, against {start}"
+    ) in read_text("docs/adr/0029-scores-that-forget.md")
+
 
 RESULT = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")
 NUMBER = re.compile(r"(?<!\w)0?\.\d\d|\d %")
