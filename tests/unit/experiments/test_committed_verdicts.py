@@ -14,25 +14,8 @@ from msgspec.structs import replace
 from securefl.lab.experiments.exhibits import exhibits
 from securefl.lab.experiments.judging import rulings_of
 from securefl.lab.experiments.record import CellRecord, Record, read_record, read_records
-from securefl.runtime.launch import scenario_folder
 from tests.unit.cli.programs import call, refusal
-
-ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "docs" / "results"
-PAPERS = scenario_folder() / "papers"
-
-
-def final(stem: str, label: str) -> float:
-    """Return a cell's mean final accuracy."""
-    (cell,) = (cell for cell in read_record(RESULTS / f"{stem}.json").cells if cell.label == label)
-    assert cell.final is not None
-    return cell.final
-
-
-def count_groups(stem: str, label: str) -> int:
-    """Return the number of task groups that a cell's seeds found."""
-    (cell,) = (cell for cell in read_record(RESULTS / f"{stem}.json").cells if cell.label == label)
-    return sum(outcome.found for groups in cell.groups for outcome in groups.outcomes)
+from tests.unit.experiments.committed import PAPERS, RESULTS, ROOT, dp, result, short
 
 
 def test_one_changed_seed_of_a_result_changes_its_page(tmp_path: Path) -> None:
@@ -118,36 +101,42 @@ def read_text(document: str) -> str:
 def test_numbers_of_documents_are_those_of_results() -> None:
     """Each sentence is made here from the results, as the document must have it."""
 
-    def share(stem: str, label: str) -> str:
-        return f"{final(stem, label):.2f}".removeprefix("0")
-
-    clusters = "weighting/figure-clusters-mnist-desk"
-    liars = share(clusters, "negation, 10 %, median, ignore")
-    honest = share(clusters, "none, median, ignore")
+    clusters = result("weighting/figure-clusters-mnist-desk")
+    liars, honest = (short(clusters[f"{attack}, median, ignore"]) for attack in ("negation, 10 %", "none"))
     weighting = read_text("docs/weighting.md")
     assert f"With `ignore` the median withstood eight ({liars} against {honest} without liars" in weighting
-    shakespeare = "weighting/figure-4-shakespeare-desk"
+    shakespeare = result("weighting/figure-4-shakespeare-desk")
     for cap, broken in (("truncate", True), ("truncate to 30 %", False)):
-        lost = final(shakespeare, f"none, median, {cap}") - final(shakespeare, f"negation, 1, median, {cap}")
+        lost = shakespeare[f"none, median, {cap}"] - shakespeare[f"negation, 1, median, {cap}"]
         assert (lost > 0.1) == broken
     assert "one liar of ten breaks the median on Shakespeare, at 30 % it does not" in weighting
 
-    groups = "hidden-groups/table-clusters-fashion-mnist-desk"
-    counts = {m: count_groups(groups, f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    groups = result("hidden-groups/table-clusters-fashion-mnist-desk")
+    counts = {m: groups.found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
     assert counts[6] == 20
     halves = read_text("docs/adr/0028-groups-part-one-by-one.md")
     assert f"m = 4 finds {counts[4]} of 20 groups, m = 6 all, m = 8 {counts[8]}" in halves
-    members = "hidden-groups/table-members-fashion-mnist-desk"
-    assert count_groups(members, "Dirichlet(1), hidden, 10 of 96") == 19
-    assert count_groups(members, "Dirichlet(0.3), hidden, nobody") < 10
+    members = result("hidden-groups/table-members-fashion-mnist-desk")
+    assert members.found("Dirichlet(1), hidden, 10 of 96") == 19
+    assert members.found("Dirichlet(0.3), hidden, nobody") < 10
     assert "10 % liars one group of 20 is lost, with Dirichlet(0.3) most are, also without liars" in halves
 
-    half_life = "dp/table-half-life-fashion-mnist-desk"
-    late = {h: f"{final(half_life, f'0.8, {h}, 1/8'):.2f}" for h in ("none", "80", "20", "5")}
-    start = f"{final(half_life, '0, none, 1/8'):.2f}"
+    half_life = dp("table-half-life")
+    late = {h: f"{half_life[f'0.8, {h}, 1/8']:.2f}" for h in ("none", "80", "20", "5")}
+    start = f"{half_life['0, none, 1/8']:.2f}"
+
+    def cost(turn: str, h: str, epsilon: str) -> float:
+        return half_life[f"{turn}, none, {epsilon}"] - half_life[f"{turn}, {h}, {epsilon}"]
+
+    most = {h: f"{max(cost('0', h, epsilon) for epsilon in ('2', '1/8')):.2f}" for h in ("80", "20", "5")}
+    assert most["80"] == "0.00"
+    assert min(cost("0.8", h, "2") for h in ("80", "20", "5")) > -0.02
+    forgetting = read_text("docs/adr/0029-scores-that-forget.md")
     assert (
         f"plain {late['none']}, h = 80 {late['80']}, h = 20 {late['20']}, h = 5 {late['5']}, against {start}"
-    ) in read_text("docs/adr/0029-scores-that-forget.md")
+    ) in forgetting
+    assert f"h = 80 cost nothing, h = 20 and 5 up to {most['20']} and {most['5']}." in forgetting
+    assert "At epsilon = 2 no half-life gains more than 0.02 on the plain sum" in forgetting
 
 
 RESULT = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")

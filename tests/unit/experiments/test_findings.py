@@ -1,0 +1,484 @@
+"""Numbers in the findings of experiment files are made here from the committed results."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+
+import pytest
+
+from tests.unit.experiments.committed import PAPERS, dp, findings, points, result, short, span
+
+Phrases = Sequence[str]
+T_OF_FIVE = 2.776
+"""Half of a 95 % interval of five values, in standard errors."""
+
+
+def clean(parties: int, byzantine: int, members: int) -> str:
+    """Return the probability that a random cluster has no Byzantine member."""
+    return short(math.comb(parties - byzantine, members) / math.comb(parties, members))
+
+
+def dimensions() -> Phrases:
+    desk, paper = result("br-ifca/1a-desk"), result("br-ifca/1a-paper")
+    gaps = [
+        abs(one[f"Algorithm 1, trimmed mean @ d = {d}"] - one[f"Three-Stage, {how} @ d = {d}"])
+        for one in (desk, paper)
+        for d in (20, 50)
+        for how in ("k-means", "oracle centroids")
+    ]
+    last = paper["Three-Stage, k-means @ d = 500"] - paper["IFCA (mean) @ d = 500"]
+    return (
+        f"At d = 20 and 50 it and Algorithm 1 (trimmed mean) differ by at most {max(gaps):.3f}, either way",
+        f"At d = 500 k-means is last by {last:.3f} and",
+    )
+
+
+def group_counts() -> Phrases:
+    groups = result("br-ifca/1c-desk")
+    fall = groups["IFCA (mean) @ k = 5"] - groups["IFCA (mean) @ k = 15"]
+    oracle = span(groups[f"Three-Stage, oracle centroids @ k = {k}"] for k in (5, 15))
+    return (
+        f"IFCA's distance falls by {short(fall, 3)} from 5 to 15 groups",
+        f"only the variant with oracle centroids gets worse ({oracle})",
+    )
+
+
+def starts() -> Phrases:
+    found = result("br-ifca/starts-desk")
+    farther = found["halves of sums of 3 @ d = 200"] - found["near the truth @ d = 200"]
+    nearest = [seed.values["nearest"] for seed in found.cell("random @ d = 20").seeds]
+    return (
+        f"At d = 200 the halves end {short(farther, 3)} farther from the truth than the oracle's",
+        f"at d = 20 random starts are {short(sum(nearest) / len(nearest), 3)} from the nearest truth"
+        f" and {short(found['random @ d = 20'], 3)} when matched",
+    )
+
+
+def auxiliary() -> Phrases:
+    other = dp("table-17")
+    lost = [
+        dp(own)[f"{share}, 2"] - other[f"{attack}, {share}"]
+        for attack, share, own in (
+            ("Gaussian", "20 %", "figure-18"),
+            ("Gaussian", "40 %", "figure-18"),
+            ("label flips", "20 %", "figure-1"),
+        )
+    ]
+    unsteady = (
+        "optimised local model poisoning, 20 %",
+        "optimised local model poisoning, 40 %",
+        "label flips, 40 %",
+    )
+    return (
+        f"accuracy is {points(*lost)} points below that of samples of the workers' own kind",
+        f"it depends on the seed: {span(one for label in unsteady for one in other.seeds(label))}.",
+    )
+
+
+def earlier_attacks() -> Phrases:
+    low, *others = sorted(dp("table-2").seeds("40 %, a little"))
+    assert low < 0.75 < min(others)
+    return (f'One of five seeds under "a little" with 40 % ends at {short(low, 3)}, below the .75',)
+
+
+def extreme() -> Phrases:
+    run = [dp(f"figure-{number}") for number in (6, 7, 8, 9, 10, 12, 13, 14)]
+    lost = span(one["reference, 1/8"] - one["attacked, 1/8"] for one in run)
+    low = short(min(dp("figure-12").seeds("attacked, 2")))
+    return (
+        f"but for one of five seeds of figure 12 ({low};",
+        f"At epsilon = 1/8 they lose {lost}, most under the Gaussian attack",
+    )
+
+
+def gamma() -> Phrases:
+    cells = [cell for number in (6, 10, 11, 12, 13, 14) for cell in dp(f"table-{number}").cells]
+    poisoned = [cell for number in (11, 14) for cell in dp(f"table-{number}").cells]
+    lost = [cell for cell in poisoned if cell.label.startswith(("65 %", "80 %"))]
+    ours = span(cell.final for cell in lost if cell.final is not None)
+    theirs = span(cell.published for cell in lost if cell.published is not None)
+    within = {limit: sum(bool(cell.agrees(limit)) for cell in cells) for limit in (0.05, 0.03)}
+    return (
+        f"{within[0.05]} of the {len(cells)} cells are within 0.05 of the paper's,"
+        f" {within[0.03]} within 0.03",
+        f"the model is lost ({ours}), where the paper has {theirs}",
+    )
+
+
+def baselines() -> Phrases:
+    rules = dp("table-baselines")
+    krum = rules["mean, none"] - rules["Krum, none"]
+    flips, poisoning = (short(rules[f"FLTrust, 60 % {attack}"], 3) for attack in ("flip labels", "optimised"))
+    attacks = ("none", "60 % flip labels", "60 % optimised")
+    second = {short(rules[f"second stage, {attack}"], 3) for attack in attacks}
+    noise = rules["plain, none"] - rules["mean, none"]
+    return (
+        f"loses {points(krum)} points even without an attack",
+        f"FLTrust withstands 60 % label flips ({flips}) but not 60 % optimised poisoning ({poisoning})",
+        f"the second stage has the reference's {' to '.join(sorted(second))} everywhere",
+        f"The noise itself costs {points(noise)} points at epsilon = 2 in 188 rounds"
+        f" ({short(rules['plain, none'], 3)} without)",
+    )
+
+
+def cluster_sizes() -> Phrases:
+    sums = dp("table-m")
+
+    def of(how: str, *shares: int) -> list[float]:
+        return [sums[f"{how}, {share} %"] for share in shares]
+
+    clusters = [one for f in (0, 2) for one in of(f"m = 6, threshold, f = {f}", 0, 20, 40)]
+    single = of("m = 1, local", 0, 20, 40, 60)
+    most = [sums[f"m = 6, threshold, f = {f}, 60 %"] for f in (0, 2)]
+    local = [short(one, 3) for one in of("m = 6, local", 20, 40, 60)]
+    return (
+        f"end at {span(clusters, 3)}, single uploads at {span(single[:3], 3)}",
+        f"they lose {points(*(single[3] - one for one in most))} points"
+        f" ({short(most[0], 3)} for f = 0, {short(most[1], 3)} for f = 2, against {short(single[3], 3)})",
+        f"{local[0]}, {local[1]} and {local[2]} in clusters of 6 at 20, 40 and 60 %",
+    )
+
+
+def first_stage() -> Phrases:
+    stages = dp("table-first-stage")
+    published, corrected = (
+        short(stages[f"second stage, {kind}, sparse"], 3) for kind in ("published", "corrected")
+    )
+    assert stages["second stage, corrected, sparse"] == stages["second stage, off, sparse"]
+    return (
+        f"enough of it for the second stage ({published})",
+        f"accept all of it ({corrected}, as without checks)",
+    )
+
+
+def forgetting() -> Phrases:
+    half_life = dp("table-half-life")
+
+    def of(start: str, half: str, epsilon: str = "1/8") -> float:
+        return half_life[f"{start}, {half}, {epsilon}"]
+
+    def cost(start: str, half: str, epsilon: str = "1/8") -> str:
+        return f"{of(start, 'none', epsilon) - of(start, half, epsilon):.2f}"
+
+    seeds = half_life.seeds("0.8, none, 1/8")
+    late = [f"{of('0.8', half):.2f}" for half in ("none", "80", "20", "5")]
+    return (
+        f"late turners leave {late[0]} under the plain sum ({min(seeds):.2f} to {max(seeds):.2f} by seed)",
+        f"and {late[1]}, {late[2]} and {late[3]} with half-lives of 80, 20 and 5 rounds",
+        f"attackers from the start leave {of('0', 'none'):.2f}",
+        f"20 cost {cost('0', '20', '2')} at epsilon = 2 and {cost('0', '20')} at 1/8,"
+        f" 5 cost {cost('0', '5', '2')} and {cost('0', '5')}:",
+        f"and 5 rounds cost {cost('0.8', '5', '2')} against late turners",
+    )
+
+
+def gaussian() -> Phrases:
+    cells = result("dp/table-3-mnist-desk").cells
+    below = span(-cell.difference for cell in cells if cell.difference is not None)
+    return (f"but {below} below the paper's .86",)
+
+
+def turning() -> Phrases:
+    flips, poisoning = dp("figure-33"), dp("figure-35")
+    lost = [
+        short(max(one[f"0, {epsilon}"] - one[f"{start}, {epsilon}"], 0))
+        for one in (flips, poisoning)
+        for start in ("0.4", "0.8")
+        for epsilon in ("2", "1/8")
+        if (one, start, epsilon) != (poisoning, "0.8", "1/8")
+    ]
+    return (
+        f"Late turners cost {max(lost)} or less, but for optimised poisoning at epsilon = 1/8",
+        f"{short(poisoning['0, 1/8'])} falls to {short(poisoning['0.8, 1/8'])} in the mean of five seeds",
+    )
+
+
+def hidden_members() -> Phrases:
+    members = result("hidden-groups/table-members-fashion-mnist-desk")
+    both = members.found("38, 29, 19, 10; Dirichlet(1), hidden, 19 of 96")
+    return (
+        f"({short(members['38, 29, 19, 10, hidden, 10 of 96'], 3)} on average with 10 liars)",
+        f"*Both, with 19 liars:* {both} of 20 are found",
+    )
+
+
+def hidden_clusters() -> Phrases:
+    clusters = result("hidden-groups/table-clusters-fashion-mnist-desk")
+    equal = {m: clusters.found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    uneven = {m: clusters.found(f"m = {m}, 38, 29, 19, 10, 10 of 96") for m in (4, 6, 8)}
+    assert equal[6] == uneven[6] == 20
+    return (
+        f"With 19 liars m = 4 finds {equal[4]} of 20 groups, m = 6 all, and m = 8 only {equal[8]}:",
+        f"m = 4 finds {uneven[4]} of 20, m = 6 all and m = 8 only {uneven[8]}.",
+    )
+
+
+def share_2a() -> Phrases:
+    return (
+        f"(a cluster of 3 is clean with probability {clean(60, 12, 3)}, one of 15 with {clean(60, 12, 15)})",
+    )
+
+
+def share_2b() -> Phrases:
+    expected = [short(60 / m * float(clean(60, 12, m)), 1) for m in (10, 15)]
+    return (f"(expected number {expected[0]} and {expected[1]})",)
+
+
+def share_3a() -> Phrases:
+    return (f"with clusters of 10 ({clean(60, 6, 10)} of them clean)",)
+
+
+def share_3b() -> Phrases:
+    curves, step = result("share/3b-desk"), short(math.comb(30, 4) / math.comb(60, 4), 3)
+    spread = [short(curves.deviation(f"R = {r}", 2)) for r in (1, 10)]
+    return (
+        f"A cluster of four is clean with probability {step} for any R",
+        f"the expected step is {step} of a full one",
+        f"after two rounds the standard deviation over five seeds is {spread[0]} with R = 1"
+        f" and {spread[1]} with R = 10",
+    )
+
+
+def share_3c() -> Phrases:
+    curves = result("share/3c-desk")
+    gained = curves["R = 10"] - curves["R = 2"]
+    return (f"From R = 2 on {short(gained, 3)} is gained",)
+
+
+def share_4a() -> Phrases:
+    least = min(result("share/4a-desk").lost("mean", "no attack"))
+    return (f"The mean ends far lower under the attack, in one of five seeds by only {short(least)}.",)
+
+
+def share_4b() -> Phrases:
+    text = result("share/4b-desk")
+    return (f"at m = 3 ({short(text['m = 3'], 3)} against {short(text['mean'], 3)})",)
+
+
+def share_5d() -> Phrases:
+    return (
+        f"a cluster of 3 is clean with probability {clean(60, 6, 3)}, one of 15 with {clean(60, 6, 15)},",
+    )
+
+
+def share_5f() -> Phrases:
+    return (f"({clean(60, 3, 3)} of them at m = 3, {clean(60, 3, 15)} at m = 15)",)
+
+
+def share_8a() -> Phrases:
+    single = result("share/8a-desk")
+    below = single["no SHARE"] - single["SHARE, m = 3, R = 10"]
+    return (f"{short(below, 3)} below the trimmed mean alone",)
+
+
+def share_8b() -> Phrases:
+    strict = result("share/8b-desk")
+    gained = strict["SHARE, m = 3, R = 10"] - strict["no SHARE, eps = 5"]
+    return (f"SHARE rejects some of the poisoned clusters and gains {100 * gained:.1f} points",)
+
+
+def share_9b() -> Phrases:
+    fixed = result("share/9b-desk")
+    gained = fixed.lost("fixed, m = 3", "reclustering, R = 10")
+    half = T_OF_FIVE * stdev(gained) / math.sqrt(len(gained))
+    return (
+        f"Reclustering is {short(fmean(gained))} above fixed clusters in the mean of five seeds,"
+        f" with an interval of {span((fmean(gained) - half, fmean(gained) + half))}",
+    )
+
+
+def weighting_attacks() -> Phrases:
+    drawn, thirty = result("weighting/figure-A2-mnist-desk"), "truncate to 30 %"
+    broken = ("mean", "median", "trimmed by weight")
+    negated, shifted = (
+        {short(drawn[f"{attack}, 1, {rule}, passthrough"]) for rule in broken}
+        for attack in ("negation", "label shift")
+    )
+    counted = [short(drawn[f"label shift, {n}, trimmed by count, passthrough"], 3) for n in ("1", "10 %")]
+    *loss, worst = sorted(drawn.lost(f"none, median, {thirty}", "none, median, truncate"))
+    lost = {
+        attack: drawn.lost(f"{attack}, 10 %, median, {thirty}", f"none, median, {thirty}")
+        for attack in ("negation", "label shift")
+    }
+    assert max(loss) < 0.01
+    return (
+        f"end at or below chance, with model negation ({' to '.join(sorted(negated))})"
+        f" and with label shift ({' to '.join(sorted(shifted))})",
+        f"survives the negation ({short(drawn['negation, 1, trimmed by count, passthrough'], 3)})",
+        f"({counted[0]} with one attacker, {counted[1]} with a tenth)",
+        f"The mean is not ({short(drawn['negation, 1, mean, truncate'])})",
+        f"the model is lost ({short(drawn['negation, 10 %, median, truncate'])})",
+        f"the median loses {points(max(lost['negation']))} points at most under negation"
+        f" ({short(drawn[f'negation, 10 %, median, {thirty}'], 3)} on average, where 50 % gives"
+        f" {short(drawn['negation, 10 %, median, truncate'], 3)}) and {points(*lost['label shift'])} under",
+        f"but {points(worst)} in the draw",
+        f"as with the paper's 50 % ({short(drawn['negation, 10 %, trimmed by count, truncate'], 3)})",
+    )
+
+
+def weighting_clusters() -> Phrases:
+    of_three, single = (
+        result("weighting/figure-clusters-mnist-desk"),
+        result("weighting/figure-A1-mnist-desk"),
+    )
+    capped = "trimmed by weight, truncate"
+    drop = of_three.lost(f"negation, 1, {capped}", f"none, {capped}")
+    *lost, most = sorted(of_three.lost("none, median, ignore", "none, median, passthrough"))
+    *alone, alone_most = sorted(single.lost("median, ignore", "median, passthrough"))
+    spoiled = short(of_three["negation, 1, median, passthrough"])
+    trimmed = [short(of_three[f"{attack}, {capped}"], 3) for attack in ("negation, 1", "none")]
+    ignored = [short(of_three[f"{attack}, median, ignore"], 3) for attack in ("negation, 10 %", "none")]
+    return (
+        f"that cluster is the weighted median ({spoiled})",
+        f"loses {points(*drop)} points at alpha* = 50 % ({trimmed[0]} against {trimmed[1]})",
+        f"only with the median ({ignored[0]}, against {ignored[1]} without an attack)",
+        f"loses {points(*lost)} points against declared counts ({points(most)} in one of five draws),"
+        f" that of single updates {points(*alone)} ({points(alone_most)} in that draw; Figure A1)",
+    )
+
+
+def weighting_honest() -> Phrases:
+    honest = result("weighting/figure-A1-mnist-desk")
+    groups = {"mean": ["mean"], "trimmed": ["trimmed by weight", "trimmed by count"], "median": ["median"]}
+
+    def lost(how: str) -> dict[str, list[list[float]]]:
+        return {
+            name: [honest.lost(f"{rule}, {how}", f"{rule}, passthrough") for rule in rules]
+            for name, rules in groups.items()
+        }
+
+    fifth = {name: points(*(by_seed[3] for by_seed in many)) for name, many in lost("truncate").items()}
+    ignored = {
+        name: points(*(one for by_seed in many for one in by_seed)) for name, many in lost("ignore").items()
+    }
+    return (
+        f"truncation costs {fifth['mean']} point with the mean, {fifth['trimmed']} with trimmed means"
+        f" and {fifth['median']} with the median",
+        f"{ignored['mean']} points with the mean, {ignored['trimmed']} with trimmed means"
+        f" and {ignored['median']} with the median",
+    )
+
+
+def weighting_seeds() -> Phrases:
+    draws = result("weighting/figure-seeds-mnist-desk")
+    ignored = points(*draws.lost("none, median, ignore", "none, median, passthrough"))
+    capped = points(max(draws.lost("none, median, truncate", "none, median, passthrough")))
+    left = span(draws.seeds("negation, 1, mean, truncate"))
+    return (
+        f"what the median loses by ignored counts ({ignored} points) and by truncation ({capped} at most)",
+        f"leaves of the plain mean ({left})",
+    )
+
+
+def weighting_shakespeare_attacks() -> Phrases:
+    text = result("weighting/figure-4-shakespeare-desk")
+
+    def of(rule: str, how: str, attack: str = "negation, 1") -> float:
+        return text[f"{attack}, {rule}, {how}"]
+
+    broken = ("mean", "median", "trimmed by weight")
+    ends = [of(rule, "passthrough") for rule in broken]
+    below = [of(rule, "passthrough", "none") - of(rule, "passthrough") for rule in broken]
+    pulled = [of(rule, "truncate") for rule in broken]
+    worst, *kept = sorted(text.seeds("negation, 10 %, median, truncate to 30 %"))
+    thirty = "truncate to 30 %"
+    return (
+        f"So the end ({span(ends)}, {span(below)} below no attack) hides",
+        f"worse in the long run ({span(pulled)}).",
+        f"the median breaks ({short(of('median', 'truncate'), 3)}),",
+        f"({short(of('median', thirty), 3)} against {short(of('median', thirty, 'none'), 3)})",
+        f"if counts are ignored ({short(of('median', 'ignore', 'negation, 10 %'), 3)}"
+        f" against {short(of('median', 'ignore', 'none'), 3)})",
+        f"four of five seeds keep {span(kept)} of {short(of('median', thirty, 'none'))},"
+        f" one ends at {short(worst)},",
+    )
+
+
+def weighting_shakespeare() -> Phrases:
+    text = result("weighting/figure-3-shakespeare-desk")
+    lost = [
+        text[f"{rule}, passthrough"] - text[f"{rule}, ignore"]
+        for rule in ("mean", "median", "trimmed by weight", "trimmed by count")
+    ]
+    return (f"ignoring counts {points(*lost)}, mostly with the median",)
+
+
+PHRASES: Mapping[str, Callable[[], Phrases]] = {
+    "br-ifca/1a": dimensions,
+    "br-ifca/1c": group_counts,
+    "br-ifca/starts": starts,
+    "dp/auxiliary": auxiliary,
+    "dp/baselines": baselines,
+    "dp/clusters": cluster_sizes,
+    "dp/earlier-attacks": earlier_attacks,
+    "dp/extreme": extreme,
+    "dp/first-stage": first_stage,
+    "dp/forgetting": forgetting,
+    "dp/gamma": gamma,
+    "dp/gaussian": gaussian,
+    "dp/turning": turning,
+    "hidden-groups/clusters": hidden_clusters,
+    "hidden-groups/members": hidden_members,
+    "share/2a": share_2a,
+    "share/2b": share_2b,
+    "share/3a": share_3a,
+    "share/3b": share_3b,
+    "share/3c": share_3c,
+    "share/4a": share_4a,
+    "share/4b": share_4b,
+    "share/5d": share_5d,
+    "share/5f": share_5f,
+    "share/8a": share_8a,
+    "share/8b": share_8b,
+    "share/9b": share_9b,
+    "weighting/attacks": weighting_attacks,
+    "weighting/clusters": weighting_clusters,
+    "weighting/honest": weighting_honest,
+    "weighting/seeds": weighting_seeds,
+    "weighting/shakespeare": weighting_shakespeare,
+    "weighting/shakespeare-attacks": weighting_shakespeare_attacks,
+}
+"""Phrases with numbers of results, by experiment file."""
+
+OTHERS: Mapping[str, Sequence[str]] = {
+    "br-ifca/attacks": ("noise is that of 100 points",),
+    "br-ifca/poisson": ("the sample mean of 10 points at rates of 0.1 to 0.3",),
+    "dp/earlier-attacks": ("All four cells are within .03 of the paper's",),
+    "dp/gaussian": ("the best number of earlier work (.43)",),
+    "dp/privacy": ("All twelve cells are within .03 of the paper's",),
+    "dp/tuning": ("The base rate .2 is",),
+    "hidden-groups/members": ("With Dirichlet(0.3)",),
+    "share/3a": ("since eps = 0.2",),
+    "share/3b": ("that eps = 0.2 accepts",),
+    "share/4a": (
+        "With the published eps = 0.2",
+        "the squared norm of the validation gradient is about .06 or less",
+    ),
+    "share/5a": ("with eps = 0.2",),
+    "share/6b": ("In two earlier seeds R = 5 was .02 lower",),
+    "weighting/shakespeare-attacks": (
+        "A model that had reached .25 is back above .22 within about five rounds",
+        'predicts "space" (.165)',
+    ),
+}
+"""Phrases with settings, numbers of a paper, and measurements that results do not have."""
+
+NUMBER = re.compile(r"(?<![\w.])0?\.\d+|\d+ (?:to \d+ )?points?\b")
+SHEETS = sorted(
+    str(path.relative_to(PAPERS).with_suffix(""))
+    for path in PAPERS.rglob("*.toml")
+    if not path.name.startswith("_")
+)
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_numbers_of_findings_are_those_of_results(sheet: str) -> None:
+    """A new number in findings belongs into ``PHRASES``, or with a reason into ``OTHERS``."""
+    text = findings(sheet)
+    for phrase in (*PHRASES.get(sheet, tuple)(), *OTHERS.get(sheet, ())):
+        assert phrase in text
+        text = text.replace(phrase, "")
+    assert NUMBER.findall(text) == []
