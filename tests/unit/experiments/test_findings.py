@@ -127,17 +127,21 @@ def baselines() -> Phrases:
 def cluster_sizes() -> Phrases:
     sums = dp("table-m")
 
-    def of(how: str, *shares: int) -> list[float]:
-        return [sums[f"{how}, {share} %"] for share in shares]
+    def against_single(share: int) -> str:
+        numbers = [sums[f"m = 6, threshold, f = {f}, {share} %"] for f in (0, 2)]
+        first, second, single = (short(one, 3) for one in (*numbers, sums[f"m = 1, local, {share} %"]))
+        return f"({first} for f = 0, {second} for f = 2, against {single}"
 
-    clusters = [one for f in (0, 2) for one in of(f"m = 6, threshold, f = {f}", 0, 20, 40)]
-    single = of("m = 1, local", 0, 20, 40, 60)
-    most = [sums[f"m = 6, threshold, f = {f}, 60 %"] for f in (0, 2)]
-    local = [short(one, 3) for one in of("m = 6, local", 20, 40, 60)]
+    def lost(share: int) -> str:
+        single = sums[f"m = 1, local, {share} %"]
+        return points(*(single - sums[f"m = 6, threshold, f = {f}, {share} %"] for f in (0, 2)))
+
+    assert all(sums[f"m = 6, threshold, f = {f}, 20 %"] > sums["m = 1, local, 20 %"] for f in (0, 2))
+    local = [short(sums[f"m = 6, local, {share} %"], 3) for share in (20, 40, 60)]
     return (
-        f"end at {span(clusters, 3)}, single uploads at {span(single[:3], 3)}",
-        f"they lose {points(*(single[3] - one for one in most))} points"
-        f" ({short(most[0], 3)} for f = 0, {short(most[1], 3)} for f = 2, against {short(single[3], 3)})",
+        f"gain a little without attackers {against_single(0)} for single uploads)",
+        f"and {lost(40)} points at 40 %",
+        f"they lose {lost(60)} points {against_single(60)})",
         f"{local[0]}, {local[1]} and {local[2]} in clusters of 6 at 20, 40 and 60 %",
     )
 
