@@ -148,13 +148,16 @@ def cluster_sizes() -> Phrases:
 
 def first_stage() -> Phrases:
     stages = dp("table-first-stage")
-    published, corrected = (
-        short(stages[f"second stage, {kind}, sparse"], 3) for kind in ("published", "corrected")
-    )
-    assert stages["second stage, corrected, sparse"] == stages["second stage, off, sparse"]
+    lost, *_ = sorted(stages.seeds("second stage, off, no noise"))
+    published, corrected = (f"second stage, {kind}, sparse" for kind in ("published", "corrected"))
+    low, second, *kept = sorted(stages.seeds(corrected))
+    assert min(kept) > 0.7
+    assert stages.seeds(corrected) == pytest.approx(stages.seeds("second stage, off, sparse"), abs=2e-3)
     return (
-        f"enough of it for the second stage ({published})",
-        f"accept all of it ({corrected}, as without checks)",
+        f"loses the model to them in one of five seeds ({short(lost, 3)})",
+        f"enough of it for the second stage ({short(stages[published], 3)})",
+        f"two of five seeds end at {short(low)} and {short(second)}"
+        f" ({short(stages[corrected], 3)} on average)",
     )
 
 
