@@ -124,6 +124,19 @@ def baselines() -> Phrases:
     )
 
 
+def clipping() -> Phrases:
+    table = dp("table-clipping")
+    lost = {
+        bound: [
+            table[f"normalised, {attack}"] - table[f"C = {bound}, {attack}"]
+            for attack in ("none", "60 % flip labels", "60 % optimised")
+        ]
+        for bound in ("0.1", "1", "10")
+    }
+    assert max(lost["1"] + lost["10"]) < 0
+    return (f"one of 0.1 costs {points(*lost['0.1'])} points",)
+
+
 def cluster_sizes() -> Phrases:
     sums = dp("table-m")
 
@@ -419,6 +432,7 @@ PHRASES: Mapping[str, Callable[[], Phrases]] = {
     "br-ifca/starts": starts,
     "dp/auxiliary": auxiliary,
     "dp/baselines": baselines,
+    "dp/clipping": clipping,
     "dp/clusters": cluster_sizes,
     "dp/earlier-attacks": earlier_attacks,
     "dp/extreme": extreme,
