@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,16 +38,17 @@ class Result:
         """Return a cell's final accuracy by seed."""
         return self.cell(label).finals(self._record.last)
 
-    def lost(self, label: str, reference: str) -> list[float]:
+    def losses(self, label: str, reference: str) -> list[float]:
         """Return the accuracy of a reference above a cell's, by seed."""
-        pairs = zip(self.seeds(reference), self.seeds(label), strict=True)
-        return [without - with_ for without, with_ in pairs]
+        numbers = [[seed.seed for seed in self.cell(one).seeds] for one in (label, reference)]
+        assert numbers[0] == numbers[1]
+        return [above - here for above, here in zip(self.seeds(reference), self.seeds(label), strict=True)]
 
     def deviation(self, label: str, round_: int) -> float:
         """Return the standard deviation over seeds of the accuracy after ``round_`` rounds."""
         return stdev(seed.accuracies[round_ - 1] for seed in self.cell(label).seeds)
 
-    def found(self, label: str) -> int:
+    def count_found(self, label: str) -> int:
         """Return the number of task groups that a cell's seeds found."""
         return sum(outcome.found for groups in self.cell(label).groups for outcome in groups.outcomes)
 
@@ -69,16 +71,16 @@ def findings(sheet: str) -> str:
 
 def short(number: float, digits: int = 2) -> str:
     """Return a number without the zero before the point: ``.72``."""
-    return f"{number:.{digits}f}".replace("0.", ".", 1)
+    return re.sub(r"^(-?)0\.", r"\1.", f"{number:.{digits}f}")
 
 
 def span(numbers: Iterable[float], digits: int = 2) -> str:
-    """Return the least and largest number: ``.04 to .10``."""
+    """Return the least and largest number: ``.04 to .10``; one of them if they read alike."""
     known = list(numbers)
-    return f"{short(min(known), digits)} to {short(max(known), digits)}"
+    return " to ".join(dict.fromkeys(short(one, digits) for one in (min(known), max(known))))
 
 
-def points(*shares: float) -> str:
-    """Return the least and largest share in whole percentage points: ``2 to 10``."""
-    whole = sorted({round(100 * share) for share in shares})
-    return " to ".join(str(one) for one in (whole[0], whole[-1])[: len(whole)])
+def points(*losses: float) -> str:
+    """Return the least and largest loss in whole percentage points: ``2 to 10``."""
+    assert min(losses) > -0.005
+    return " to ".join(dict.fromkeys(str(round(100 * one)) for one in (min(losses), max(losses))))

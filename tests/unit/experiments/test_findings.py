@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from statistics import fmean, stdev
 
 import pytest
@@ -16,9 +17,9 @@ T_OF_FIVE = 2.776
 """Half of a 95 % interval of five values, in standard errors."""
 
 
-def clean(parties: int, byzantine: int, members: int) -> str:
+def clean(parties: int, byzantine: int, members: int) -> float:
     """Return the probability that a random cluster has no Byzantine member."""
-    return short(math.comb(parties - byzantine, members) / math.comb(parties, members))
+    return math.comb(parties - byzantine, members) / math.comb(parties, members)
 
 
 def dimensions() -> Phrases:
@@ -87,9 +88,11 @@ def earlier_attacks() -> Phrases:
 def extreme() -> Phrases:
     run = [dp(f"figure-{number}") for number in (6, 7, 8, 9, 10, 12, 13, 14)]
     lost = span(one["reference, 1/8"] - one["attacked, 1/8"] for one in run)
-    low = short(min(dp("figure-12").seeds("attacked, 2")))
+    low, *others = sorted(seed for one in run for seed in one.seeds("attacked, 2"))
+    assert low in dp("figure-12").seeds("attacked, 2")
+    assert min(others) > 0.69
     return (
-        f"but for one of five seeds of figure 12 ({low};",
+        f"but for one of five seeds of figure 12 ({short(low)};",
         f"At epsilon = 1/8 they lose {lost}, most under the Gaussian attack",
     )
 
@@ -100,7 +103,8 @@ def gamma() -> Phrases:
     lost = [cell for cell in poisoned if cell.label.startswith(("65 %", "80 %"))]
     ours = span(cell.final for cell in lost if cell.final is not None)
     theirs = span(cell.published for cell in lost if cell.published is not None)
-    within = {limit: sum(bool(cell.agrees(limit)) for cell in cells) for limit in (0.05, 0.03)}
+    off = [abs(cell.difference) for cell in cells if cell.difference is not None]
+    within = {limit: sum(one < limit + 1e-9 for one in off) for limit in (0.05, 0.03)}
     return (
         f"{within[0.05]} of the {len(cells)} cells are within 0.05 of the paper's,"
         f" {within[0.03]} within 0.03",
@@ -125,15 +129,13 @@ def baselines() -> Phrases:
 
 def clipping() -> Phrases:
     table = dp("table-clipping")
-    lost = {
-        bound: [
-            table[f"normalised, {attack}"] - table[f"C = {bound}, {attack}"]
-            for attack in ("none", "60 % flip labels", "60 % optimised")
-        ]
-        for bound in ("0.1", "1", "10")
-    }
-    assert max(lost["1"] + lost["10"]) < 0
-    return (f"one of 0.1 costs {points(*lost['0.1'])} points",)
+    losses = [
+        table[f"normalised, {attack}"] - table[f"C = {bound}, {attack}"]
+        for bound in ("1", "10")
+        for attack in ("none", "60 % flip labels", "60 % optimised")
+    ]
+    assert max(losses) < 0.005
+    return ()
 
 
 def cluster_sizes() -> Phrases:
@@ -144,32 +146,36 @@ def cluster_sizes() -> Phrases:
         first, second, single = (short(one, 3) for one in (*numbers, sums[f"m = 1, local, {share} %"]))
         return f"({first} for f = 0, {second} for f = 2, against {single}"
 
-    def lost(share: int) -> str:
-        single = sums[f"m = 1, local, {share} %"]
-        return points(*(single - sums[f"m = 6, threshold, f = {f}, {share} %"] for f in (0, 2)))
-
-    assert all(sums[f"m = 6, threshold, f = {f}, 20 %"] > sums["m = 1, local, 20 %"] for f in (0, 2))
-    local = [short(sums[f"m = 6, local, {share} %"], 3) for share in (20, 40, 60)]
+    lost = {
+        share: [
+            sums[f"m = 1, local, {share} %"] - sums[f"m = 6, threshold, f = {f}, {share} %"] for f in (0, 2)
+        ]
+        for share in (0, 20, 40, 60)
+    }
+    assert max(lost[0] + lost[20]) < 0
+    local = [sums[f"m = 6, local, {share} %"] for share in (0, 20, 40, 60)]
+    assert local == sorted(local, reverse=True)
+    attacked = [short(one, 3) for one in local[1:]]
     return (
-        f"gain a little without attackers {against_single(0)} for single uploads)",
-        f"and {lost(40)} points at 40 %",
-        f"they lose {lost(60)} points {against_single(60)})",
-        f"{local[0]}, {local[1]} and {local[2]} in clusters of 6 at 20, 40 and 60 %",
+        f"gain a little without attackers {against_single(0)} for single uploads) and at 20 % label flippers",
+        f"and lose at most {points(max(lost[40]))} point at 40 %",
+        f"these sums lose {points(*lost[60])} points {against_single(60)})",
+        f"{attacked[0]}, {attacked[1]} and {attacked[2]} in clusters of 6 at 20, 40 and 60 %",
     )
 
 
 def first_stage() -> Phrases:
     stages = dp("table-first-stage")
-    lost, *_ = sorted(stages.seeds("second stage, off, no noise"))
+    lost, *others = sorted(stages.seeds("second stage, off, no noise"))
     published, corrected = (f"second stage, {kind}, sparse" for kind in ("published", "corrected"))
     low, second, *kept = sorted(stages.seeds(corrected))
-    assert min(kept) > 0.7
+    assert min(kept + others) > 0.69
     assert stages.seeds(corrected) == pytest.approx(stages.seeds("second stage, off, sparse"), abs=2e-3)
     return (
-        f"loses the model to them in one of five seeds ({short(lost, 3)})",
-        f"enough of it for the second stage ({short(stages[published], 3)})",
-        f"two of five seeds end at {short(low)} and {short(second)}"
-        f" ({short(stages[corrected], 3)} on average)",
+        f"Without checks the second stage ends at {short(lost, 3)} in one of five seeds",
+        f"for the second stage ({short(stages[published], 3)})",
+        f"two of five seeds end at {short(low, 3)} and {short(second, 3)}"
+        f" ({short(stages[corrected], 3)} on average; our claim is not decided)",
     )
 
 
@@ -179,18 +185,25 @@ def forgetting() -> Phrases:
     def of(start: str, half: str, epsilon: str = "1/8") -> float:
         return half_life[f"{start}, {half}, {epsilon}"]
 
-    def cost(start: str, half: str, epsilon: str = "1/8") -> str:
-        return f"{of(start, 'none', epsilon) - of(start, half, epsilon):.2f}"
+    def cost(half: str, epsilon: str) -> str:
+        return f"{of('0', 'none', epsilon) - of('0', half, epsilon):.2f}"
 
     seeds = half_life.seeds("0.8, none, 1/8")
     late = [f"{of('0.8', half):.2f}" for half in ("none", "80", "20", "5")]
+    low, *others = sorted(half_life.seeds("0.8, 80, 1/8"))
+    at_two = {half: of("0.8", half, "2") for half in ("none", "80", "20", "5")}
+    assert max(at_two.values()) - at_two["none"] < 0.02
+    late_at_two = of("0", "none", "2") - at_two["none"]
     return (
-        f"late turners leave {late[0]} under the plain sum ({min(seeds):.2f} to {max(seeds):.2f} by seed)",
+        f"leave {late[0]} with the plain sum ({min(seeds):.2f} to {max(seeds):.2f} by seed)",
         f"and {late[1]}, {late[2]} and {late[3]} with half-lives of 80, 20 and 5 rounds",
         f"attackers from the start leave {of('0', 'none'):.2f}",
-        f"20 cost {cost('0', '20', '2')} at epsilon = 2 and {cost('0', '20')} at 1/8,"
-        f" 5 cost {cost('0', '5', '2')} and {cost('0', '5')}:",
-        f"and 5 rounds cost {cost('0.8', '5', '2')} against late turners",
+        f"one seed ends at {low:.2f}, the others at {min(others):.2f} to {max(others):.2f}",
+        f"one of 20 rounds {cost('20', '2')} at epsilon = 2 and {cost('20', '1/8')} at 1/8,"
+        f" one of 5 rounds {cost('5', '2')} and {cost('5', '1/8')}:",
+        f"cost the plain sum {late_at_two:.2f}."
+        " No half-life gains more than 0.02 on it,"
+        f" and 5 rounds cost {at_two['none'] - at_two['5']:.2f} more",
     )
 
 
@@ -202,32 +215,60 @@ def gaussian() -> Phrases:
 
 def turning() -> Phrases:
     flips, poisoning = dp("figure-33"), dp("figure-35")
-    lost = [
-        short(max(one[f"0, {epsilon}"] - one[f"{start}, {epsilon}"], 0))
+    most = max(
+        one[f"0, {epsilon}"] - one[f"{start}, {epsilon}"]
         for one in (flips, poisoning)
         for start in ("0.4", "0.8")
         for epsilon in ("2", "1/8")
         if (one, start, epsilon) != (poisoning, "0.8", "1/8")
-    ]
+    )
     return (
-        f"Late turners cost {max(lost)} or less, but for optimised poisoning at epsilon = 1/8",
+        f"Late turners cost {short(most)} or less, but for optimised poisoning at epsilon = 1/8",
         f"{short(poisoning['0, 1/8'])} falls to {short(poisoning['0.8, 1/8'])} in the mean of five seeds",
     )
 
 
 def hidden_members() -> Phrases:
     members = result("hidden-groups/table-members-fashion-mnist-desk")
-    both = members.found("38, 29, 19, 10; Dirichlet(1), hidden, 19 of 96")
+    uneven = "38, 29, 19, 10, hidden, 10 of 96"
+    lost = [[one.loss for one in groups.outcomes if one.loss] for groups in members.cell(uneven).groups]
+    assert sorted(lost) == [[], [], ["idle"], ["idle"], ["left", "left"]]
+    both = members.count_found("38, 29, 19, 10; Dirichlet(1), hidden, 19 of 96")
+    one_lost = [members.count_found(f"Dirichlet(1), hidden, {n}") for n in ("nobody", "10 of 96", "19 of 96")]
+    assert one_lost == [20, 19, 20]
+    assert members.count_found("equal, i.i.d., hidden, 19 of 96") == 18
     return (
-        f"({short(members['38, 29, 19, 10, hidden, 10 of 96'], 3)} on average with 10 liars)",
+        "With 10 liars that happens in two of five seeds, and in a third two groups are lost"
+        f" ({short(members[uneven], 3)} on average over all groups)",
+        "but for one of 20 with 10 liars",
         f"*Both, with 19 liars:* {both} of 20 are found",
+        "Equal i.i.d. groups lose two of 20 with 19 liars",
     )
+
+
+def hidden_starts() -> Phrases:
+    starts = result("hidden-groups/table-starts-fashion-mnist-desk")
+    random = [starts.count_found(f"{how}, median, random models") for how in ("hidden, screen", "open")]
+    assert random == [7, 6]
+    without = {starts.count_found(f"hidden, median, parted every {n}") for n in ("round", "2 rounds")}
+    assert without == {16}
+    return ("and 13 or 14 of 20 groups are not found", "without it hidden groups lose 4 of 20")
+
+
+def hidden_liars() -> Phrases:
+    liars = result("hidden-groups/table-liars-fashion-mnist-desk")
+    kinds = ("-10x", "-1x", "labels flipped", "noise")
+    assert {liars.count_found(f"10 of 96, {kind}, hidden, screen, median") for kind in kinds} == {20}
+    assert {liars.count_found(f"19 of 96, {kind}, hidden, screen, median") for kind in kinds[:2]} == {18}
+    assert liars.count_found("19 of 96, -10x, hidden, median") == 4
+    assert liars.count_found("10 of 96, labels flipped, hidden, median") == 16
+    return ("and 18 of 20 with 19", "leave four of 20 groups")
 
 
 def hidden_clusters() -> Phrases:
     clusters = result("hidden-groups/table-clusters-fashion-mnist-desk")
-    equal = {m: clusters.found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
-    uneven = {m: clusters.found(f"m = {m}, 38, 29, 19, 10, 10 of 96") for m in (4, 6, 8)}
+    equal = {m: clusters.count_found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    uneven = {m: clusters.count_found(f"m = {m}, 38, 29, 19, 10, 10 of 96") for m in (4, 6, 8)}
     assert equal[6] == uneven[6] == 20
     return (
         f"With 19 liars m = 4 finds {equal[4]} of 20 groups, m = 6 all, and m = 8 only {equal[8]}:",
@@ -236,22 +277,21 @@ def hidden_clusters() -> Phrases:
 
 
 def share_2a() -> Phrases:
-    return (
-        f"(a cluster of 3 is clean with probability {clean(60, 12, 3)}, one of 15 with {clean(60, 12, 15)})",
-    )
+    three, fifteen = (short(clean(60, 12, m)) for m in (3, 15))
+    return (f"(a cluster of 3 is clean with probability {three}, one of 15 with {fifteen})",)
 
 
 def share_2b() -> Phrases:
-    expected = [short(60 / m * float(clean(60, 12, m)), 1) for m in (10, 15)]
-    return (f"(expected number {expected[0]} and {expected[1]})",)
+    ten, fifteen = (short(60 / m * clean(60, 12, m), 1) for m in (10, 15))
+    return (f"(expected number {ten} and {fifteen})",)
 
 
 def share_3a() -> Phrases:
-    return (f"with clusters of 10 ({clean(60, 6, 10)} of them clean)",)
+    return (f"with clusters of 10 ({short(clean(60, 6, 10))} of them clean)",)
 
 
 def share_3b() -> Phrases:
-    curves, step = result("share/3b-desk"), short(math.comb(30, 4) / math.comb(60, 4), 3)
+    curves, step = result("share/3b-desk"), short(clean(60, 30, 4), 3)
     spread = [short(curves.deviation(f"R = {r}", 2)) for r in (1, 10)]
     return (
         f"A cluster of four is clean with probability {step} for any R",
@@ -264,27 +304,47 @@ def share_3b() -> Phrases:
 def share_3c() -> Phrases:
     curves = result("share/3c-desk")
     gained = curves["R = 10"] - curves["R = 2"]
-    return (f"From R = 2 on {short(gained, 3)} is gained",)
+    others = [curves.seeds(f"R = {r}") for r in (2, 5, 10)]
+    clearly = [low + 0.03 < min(rest) for low, *rest in zip(curves.seeds("R = 1"), *others, strict=True)]
+    assert sum(clearly) == 2
+    return ("clearly in two of five seeds", f"From R = 2 on {short(gained, 3)} is gained")
 
 
 def share_4a() -> Phrases:
-    least = min(result("share/4a-desk").lost("mean", "no attack"))
-    return (f"The mean ends far lower under the attack, in one of five seeds by only {short(least)}.",)
+    text = result("share/4a-desk")
+    least, *others = sorted(text.losses("mean", "no attack"))
+    assert min(others) > 0.15
+    rule = {m: text["m = 3"] - text[f"m = {m}"] for m in (5, 10, 15)}
+    assert points(*rule.values()) == "1 to 5"
+    return (
+        f"The mean ends far lower under the attack, in one of five seeds by only {short(least)}.",
+        "which costs one to five points against m = 3",
+    )
 
 
 def share_4b() -> Phrases:
     text = result("share/4b-desk")
-    return (f"at m = 3 ({short(text['m = 3'], 3)} against {short(text['mean'], 3)})",)
-
-
-def share_5d() -> Phrases:
+    assert 0.025 < text["no attack"] - text["mean"] < 0.03
     return (
-        f"a cluster of 3 is clean with probability {clean(60, 6, 3)}, one of 15 with {clean(60, 6, 15)},",
+        "costs the plain mean nearly three points",
+        f"at m = 3 ({short(text['m = 3'], 3)} against {short(text['mean'], 3)})",
     )
 
 
+def share_5a() -> Phrases:
+    mean = result("share/5a-desk")
+    assert f"{100 * (mean['no attack'] - mean['mean']):.1f}" == "0.5"
+    return ("Six negated updates of sixty cost the mean half a point",)
+
+
+def share_5d() -> Phrases:
+    three, fifteen = (short(clean(60, 6, m)) for m in (3, 15))
+    return (f"a cluster of 3 is clean with probability {three}, one of 15 with {fifteen},",)
+
+
 def share_5f() -> Phrases:
-    return (f"({clean(60, 3, 3)} of them at m = 3, {clean(60, 3, 15)} at m = 15)",)
+    three, fifteen = (short(clean(60, 3, m)) for m in (3, 15))
+    return (f"({three} of them at m = 3, {fifteen} at m = 15)",)
 
 
 def share_8a() -> Phrases:
@@ -301,7 +361,7 @@ def share_8b() -> Phrases:
 
 def share_9b() -> Phrases:
     fixed = result("share/9b-desk")
-    gained = fixed.lost("fixed, m = 3", "reclustering, R = 10")
+    gained = fixed.losses("fixed, m = 3", "reclustering, R = 10")
     half = T_OF_FIVE * stdev(gained) / math.sqrt(len(gained))
     return (
         f"Reclustering is {short(fmean(gained))} above fixed clusters in the mean of five seeds,"
@@ -309,32 +369,49 @@ def share_9b() -> Phrases:
     )
 
 
+def share_9a() -> Phrases:
+    curves = result("share/9a-desk")
+    gained = curves["reclustering, R = 10"] - curves["fixed, m = 3"]
+    assert f"{100 * gained:.1f}" == "0.5"
+    return ("Reclustering ends half a point above fixed clusters of 3",)
+
+
 def weighting_attacks() -> Phrases:
     drawn, thirty = result("weighting/figure-A2-mnist-desk"), "truncate to 30 %"
-    broken = ("mean", "median", "trimmed by weight")
     negated, shifted = (
-        {short(drawn[f"{attack}, 1, {rule}, passthrough"]) for rule in broken}
+        span(drawn[f"{attack}, 1, {rule}, passthrough"] for rule in ("mean", "median", "trimmed by weight"))
         for attack in ("negation", "label shift")
     )
+    kept = ("median", "trimmed by weight", "trimmed by count")
+    assert all(
+        drawn[f"none, {rule}, truncate"] - drawn[f"{attack}, 1, {rule}, truncate"] < 0.0055
+        for attack in ("negation", "label shift")
+        for rule in kept
+    )
     counted = [short(drawn[f"label shift, {n}, trimmed by count, passthrough"], 3) for n in ("1", "10 %")]
-    *loss, worst = sorted(drawn.lost(f"none, median, {thirty}", "none, median, truncate"))
+    *loss, worst = sorted(drawn.losses(f"none, median, {thirty}", "none, median, truncate"))
+    assert max(loss) < 0.0075
     lost = {
-        attack: drawn.lost(f"{attack}, 10 %, median, {thirty}", f"none, median, {thirty}")
+        attack: drawn.losses(f"{attack}, 10 %, median, {thirty}", f"none, median, {thirty}")
         for attack in ("negation", "label shift")
     }
-    assert max(loss) < 0.01
+    by_count = [
+        drawn[f"none, trimmed by count, {cap}"] - drawn[f"negation, 10 %, trimmed by count, {cap}"]
+        for cap in ("truncate", thirty)
+    ]
     return (
-        f"end at or below chance, with model negation ({' to '.join(sorted(negated))})"
-        f" and with label shift ({' to '.join(sorted(shifted))})",
+        f"end near chance, with model negation ({negated}) and with label shift ({shifted})",
         f"survives the negation ({short(drawn['negation, 1, trimmed by count, passthrough'], 3)})",
         f"({counted[0]} with one attacker, {counted[1]} with a tenth)",
-        f"The mean is not ({short(drawn['negation, 1, mean, truncate'])})",
+        "the median and both trimmed means lose half a point at most in the mean of the draws",
+        f"The plain mean is lost under negation ({short(drawn['negation, 1, mean, truncate'])})",
         f"the model is lost ({short(drawn['negation, 10 %, median, truncate'])})",
-        f"the median loses {points(max(lost['negation']))} points at most under negation"
+        f"the median loses up to {points(max(lost['negation']))} points under negation"
         f" ({short(drawn[f'negation, 10 %, median, {thirty}'], 3)} on average, where 50 % gives"
         f" {short(drawn['negation, 10 %, median, truncate'], 3)}) and {points(*lost['label shift'])} under",
-        f"but {points(worst)} in the draw",
-        f"as with the paper's 50 % ({short(drawn['negation, 10 %, trimmed by count, truncate'], 3)})",
+        f"that limit costs half a point without an attack, but {points(worst)} in the draw",
+        f"withstands it at both limits, for {points(*by_count)} points"
+        f" ({short(drawn['negation, 10 %, trimmed by count, truncate'], 3)} at 50 %)",
     )
 
 
@@ -344,9 +421,9 @@ def weighting_clusters() -> Phrases:
         result("weighting/figure-A1-mnist-desk"),
     )
     capped = "trimmed by weight, truncate"
-    drop = of_three.lost(f"negation, 1, {capped}", f"none, {capped}")
-    *lost, most = sorted(of_three.lost("none, median, ignore", "none, median, passthrough"))
-    *alone, alone_most = sorted(single.lost("median, ignore", "median, passthrough"))
+    drop = of_three.losses(f"negation, 1, {capped}", f"none, {capped}")
+    *lost, most = sorted(of_three.losses("none, median, ignore", "none, median, passthrough"))
+    *alone, alone_most = sorted(single.losses("median, ignore", "median, passthrough"))
     spoiled = short(of_three["negation, 1, median, passthrough"])
     trimmed = [short(of_three[f"{attack}, {capped}"], 3) for attack in ("negation, 1", "none")]
     ignored = [short(of_three[f"{attack}, median, ignore"], 3) for attack in ("negation, 10 %", "none")]
@@ -365,30 +442,22 @@ def weighting_honest() -> Phrases:
 
     def lost(how: str) -> dict[str, list[list[float]]]:
         return {
-            name: [honest.lost(f"{rule}, {how}", f"{rule}, passthrough") for rule in rules]
+            name: [honest.losses(f"{rule}, {how}", f"{rule}, passthrough") for rule in rules]
             for name, rules in groups.items()
         }
 
+    by_draw = zip(*chain.from_iterable(lost("truncate").values()), strict=True)
+    assert [max(draw) < 0.0101 for draw in by_draw] == [True, True, True, False, True]
     fifth = {name: points(*(by_seed[3] for by_seed in many)) for name, many in lost("truncate").items()}
     ignored = {
         name: points(*(one for by_seed in many for one in by_seed)) for name, many in lost("ignore").items()
     }
     return (
+        "In four of five draws",
         f"truncation costs {fifth['mean']} point with the mean, {fifth['trimmed']} with trimmed means"
         f" and {fifth['median']} with the median",
         f"{ignored['mean']} points with the mean, {ignored['trimmed']} with trimmed means"
         f" and {ignored['median']} with the median",
-    )
-
-
-def weighting_seeds() -> Phrases:
-    draws = result("weighting/figure-seeds-mnist-desk")
-    ignored = points(*draws.lost("none, median, ignore", "none, median, passthrough"))
-    capped = points(max(draws.lost("none, median, truncate", "none, median, passthrough")))
-    left = span(draws.seeds("negation, 1, mean, truncate"))
-    return (
-        f"what the median loses by ignored counts ({ignored} points) and by truncation ({capped} at most)",
-        f"leaves of the plain mean ({left})",
     )
 
 
@@ -418,11 +487,13 @@ def weighting_shakespeare_attacks() -> Phrases:
 
 def weighting_shakespeare() -> Phrases:
     text = result("weighting/figure-3-shakespeare-desk")
-    lost = [
-        text[f"{rule}, passthrough"] - text[f"{rule}, ignore"]
-        for rule in ("mean", "median", "trimmed by weight", "trimmed by count")
-    ]
-    return (f"ignoring counts {points(*lost)}, mostly with the median",)
+    rules = ("mean", "median", "trimmed by weight", "trimmed by count")
+    ignored = [text[f"{rule}, passthrough"] - text[f"{rule}, ignore"] for rule in rules]
+    more = [text[f"median, {how}"] - text[f"trimmed by count, {how}"] for how in ("passthrough", "truncate")]
+    return (
+        f"ignoring counts {points(*ignored)}, mostly with the median",
+        f"trimming by count costs {points(*more)} points more",
+    )
 
 
 PHRASES: Mapping[str, Callable[[], Phrases]] = {
@@ -441,7 +512,9 @@ PHRASES: Mapping[str, Callable[[], Phrases]] = {
     "dp/gaussian": gaussian,
     "dp/turning": turning,
     "hidden-groups/clusters": hidden_clusters,
+    "hidden-groups/liars": hidden_liars,
     "hidden-groups/members": hidden_members,
+    "hidden-groups/starts": hidden_starts,
     "share/2a": share_2a,
     "share/2b": share_2b,
     "share/3a": share_3a,
@@ -449,15 +522,16 @@ PHRASES: Mapping[str, Callable[[], Phrases]] = {
     "share/3c": share_3c,
     "share/4a": share_4a,
     "share/4b": share_4b,
+    "share/5a": share_5a,
     "share/5d": share_5d,
     "share/5f": share_5f,
     "share/8a": share_8a,
     "share/8b": share_8b,
+    "share/9a": share_9a,
     "share/9b": share_9b,
     "weighting/attacks": weighting_attacks,
     "weighting/clusters": weighting_clusters,
     "weighting/honest": weighting_honest,
-    "weighting/seeds": weighting_seeds,
     "weighting/shakespeare": weighting_shakespeare,
     "weighting/shakespeare-attacks": weighting_shakespeare_attacks,
 }
@@ -465,11 +539,13 @@ PHRASES: Mapping[str, Callable[[], Phrases]] = {
 
 OTHERS: Mapping[str, Sequence[str]] = {
     "br-ifca/attacks": ("noise is that of 100 points",),
-    "br-ifca/poisson": ("the sample mean of 10 points at rates of 0.1 to 0.3",),
+    "br-ifca/poisson": ("the sample mean of 10 points at rates of 0.1 to 0.3", "(Assumption 5.10)"),
     "dp/earlier-attacks": ("All four cells are within .03 of the paper's",),
+    "dp/gamma": ("one of five seeds ends far lower",),
     "dp/gaussian": ("the best number of earlier work (.43)",),
     "dp/privacy": ("All twelve cells are within .03 of the paper's",),
     "dp/tuning": ("The base rate .2 is",),
+    "hidden-groups/liars": ("costs two points on average, -1x is not detected",),
     "hidden-groups/members": ("With Dirichlet(0.3)",),
     "share/3a": ("since eps = 0.2",),
     "share/3b": ("that eps = 0.2 accepts",),
@@ -478,15 +554,22 @@ OTHERS: Mapping[str, Sequence[str]] = {
         "the squared norm of the validation gradient is about .06 or less",
     ),
     "share/5a": ("with eps = 0.2",),
+    "share/5d": ("Zeno++ is not within two points of",),
     "share/6b": ("In two earlier seeds R = 5 was .02 lower",),
+    "weighting/attacks": ("Section 2.2.1",),
     "weighting/shakespeare-attacks": (
         "A model that had reached .25 is back above .22 within about five rounds",
         'predicts "space" (.165)',
+        "some two points without an attack",
     ),
 }
 """Phrases with settings, numbers of a paper, and measurements that results do not have."""
 
-NUMBER = re.compile(r"(?<![\w.])0?\.\d+|\d+ (?:to \d+ )?points?\b")
+WORD = r"(?:half a|one|two|three|four|five|six|seven|eight|nine|ten|\d+)"
+NUMBER = re.compile(
+    rf"(?<![\w.])\d*\.\d+|\b{WORD}(?: to {WORD})? points?\b|\b{WORD} of (?:five (?:seeds|draws)|20\b)"
+)
+"""Decimal numbers, percentage points, and counts of seeds, draws and groups."""
 SHEETS = sorted(
     str(path.relative_to(PAPERS).with_suffix(""))
     for path in PAPERS.rglob("*.toml")
@@ -496,9 +579,14 @@ SHEETS = sorted(
 
 @pytest.mark.parametrize("sheet", SHEETS)
 def test_numbers_of_findings_are_those_of_results(sheet: str) -> None:
-    """A new number in findings belongs into ``PHRASES``, or with a reason into ``OTHERS``."""
+    """A new number in findings belongs in ``PHRASES``, or with a reason in ``OTHERS``."""
     text = findings(sheet)
-    for phrase in (*PHRASES.get(sheet, tuple)(), *OTHERS.get(sheet, ())):
-        assert phrase in text
+    phrases = (*PHRASES.get(sheet, tuple)(), *OTHERS.get(sheet, ()))
+    assert [phrase for phrase in phrases if phrase not in text] == []
+    for phrase in phrases:
         text = text.replace(phrase, "")
     assert NUMBER.findall(text) == []
+
+
+def test_every_phrase_is_about_an_experiment() -> None:
+    assert {*PHRASES, *OTHERS} <= {*SHEETS}
