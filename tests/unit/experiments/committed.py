@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import stdev
 
@@ -15,6 +15,7 @@ from securefl.runtime.launch import scenario_folder
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "docs" / "results"
 PAPERS = scenario_folder() / "papers"
+Phrases = Sequence[str]
 
 
 class Result:

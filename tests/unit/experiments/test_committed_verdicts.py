@@ -9,13 +9,29 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from securefl.lab.experiments.exhibits import exhibits
+from securefl.lab.experiments.exhibits import exhibits, papers
 from securefl.lab.experiments.judging import rulings_of
+from securefl.lab.experiments.page import is_outdated
 from securefl.lab.experiments.record import CellRecord, Record, read_record, read_records
 from tests.unit.cli.programs import call, refusal
 from tests.unit.experiments.committed import PAPERS, RESULTS, ROOT, dp, result, short
+
+
+OLDER = {"br-ifca": ["1a-paper"]}
+"""Results that are to be computed again, by paper."""
+
+
+@pytest.mark.parametrize("paper", papers(PAPERS))
+def test_every_result_has_a_commit_and_is_of_the_present_files(paper: str) -> None:
+    known = {(one.item.kind, one.item.number): one for one in exhibits(PAPERS, paper)}
+    records = read_records(RESULTS / paper)
+    assert records
+    assert [record.stem for record in records if not record.commit] == OLDER.get(paper, [])
+    outdated = [record for record in records if is_outdated(known[record.kind, record.number], record)]
+    assert [record.stem for record in outdated] == OLDER.get(paper, [])
 
 
 def test_one_changed_seed_of_a_result_changes_its_page(tmp_path: Path) -> None:
@@ -112,13 +128,13 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     assert "one liar of ten breaks the median on Shakespeare, at 30 % it does not" in weighting
 
     groups = result("hidden-groups/table-clusters-fashion-mnist-desk")
-    counts = {m: groups.found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
+    counts = {m: groups.count_found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
     assert counts[6] == 20
     halves = read_text("docs/adr/0028-groups-part-one-by-one.md")
     assert f"m = 4 finds {counts[4]} of 20 groups, m = 6 all, m = 8 {counts[8]}" in halves
     members = result("hidden-groups/table-members-fashion-mnist-desk")
-    assert members.found("Dirichlet(1), hidden, 10 of 96") == 19
-    assert members.found("Dirichlet(0.3), hidden, nobody") < 10
+    assert members.count_found("Dirichlet(1), hidden, 10 of 96") == 19
+    assert members.count_found("Dirichlet(0.3), hidden, nobody") < 10
     assert "10 % liars one group of 20 is lost, with Dirichlet(0.3) most are, also without liars" in halves
 
     half_life = dp("table-half-life")
@@ -139,7 +155,7 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     assert "At epsilon = 2 no half-life gains more than 0.02 on the plain sum" in forgetting
 
 
-RESULT = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")
+RESULT_LINK = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")
 NUMBER = re.compile(r"(?<!\w)0?\.\d\d|\d %")
 
 
@@ -151,5 +167,5 @@ def test_no_other_paragraph_has_numbers_of_results() -> None:
         for path in documents
         for paragraph in re.split(r"\n\s*\n|\n- ", path.read_text())
     ]
-    numbered = Counter(name for name, one in paragraphs if RESULT.search(one) and NUMBER.search(one))
+    numbered = Counter(name for name, one in paragraphs if RESULT_LINK.search(one) and NUMBER.search(one))
     assert numbered == {"weighting.md": 2, "0029-scores-that-forget.md": 1}

@@ -1,0 +1,1 @@
+"""Phrases with numbers in the findings of experiment files, by paper."""
