@@ -19,7 +19,6 @@ from securefl.lab.experiments.record import CellRecord, Record, read_record, rea
 from tests.unit.cli.programs import call, refusal
 from tests.unit.experiments.committed import PAPERS, RESULTS, ROOT, dp, result, short
 
-
 OLDER = {"br-ifca": ["1a-paper"]}
 """Results that are to be computed again, by paper."""
 
