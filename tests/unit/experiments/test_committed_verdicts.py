@@ -152,6 +152,8 @@ def test_numbers_of_documents_are_those_of_results() -> None:
     ) in forgetting
     assert f"h = 80 cost nothing, h = 20 and 5 up to {most['20']} and {most['5']}." in forgetting
     assert "At epsilon = 2 no half-life gains more than 0.02 on the plain sum" in forgetting
+    assert sum(one < 0.5 for one in dp("figure-38").seeds("0.8, 2")) == 3
+    assert "takes the model at epsilon = 2 as well, in three of five seeds" in forgetting
 
 
 RESULT_LINK = re.compile(r"results/(?:share|dp|weighting|br-ifca|hidden-groups)\.md#")

@@ -53,7 +53,7 @@ def clipping() -> Phrases:
         for attack in ("none", "60 % flip labels", "60 % optimised")
     ]
     assert max(losses) < 0.005
-    return ()
+    return ("neither a threshold of 1 nor one of 10 costs anything",)
 
 
 def cluster_sizes() -> Phrases:

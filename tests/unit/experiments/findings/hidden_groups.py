@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tests.unit.experiments.committed import Phrases, result, short
 
 
-def hidden_clusters() -> Phrases:
+def clusters() -> Phrases:
     clusters = result("hidden-groups/table-clusters-fashion-mnist-desk")
     equal = {m: clusters.count_found(f"m = {m}, equal, 19 of 96") for m in (4, 6, 8)}
     uneven = {m: clusters.count_found(f"m = {m}, 38, 29, 19, 10, 10 of 96") for m in (4, 6, 8)}
@@ -18,7 +18,7 @@ def hidden_clusters() -> Phrases:
     )
 
 
-def hidden_liars() -> Phrases:
+def liars() -> Phrases:
     liars = result("hidden-groups/table-liars-fashion-mnist-desk")
     kinds = ("-10x", "-1x", "labels flipped", "noise")
     assert {liars.count_found(f"10 of 96, {kind}, hidden, screen, median") for kind in kinds} == {20}
@@ -28,7 +28,7 @@ def hidden_liars() -> Phrases:
     return ("and 18 of 20 with 19", "leave four of 20 groups")
 
 
-def hidden_members() -> Phrases:
+def members() -> Phrases:
     members = result("hidden-groups/table-members-fashion-mnist-desk")
     uneven = "38, 29, 19, 10, hidden, 10 of 96"
     lost = [[one.loss for one in groups.outcomes if one.loss] for groups in members.cell(uneven).groups]
@@ -46,7 +46,7 @@ def hidden_members() -> Phrases:
     )
 
 
-def hidden_starts() -> Phrases:
+def starts() -> Phrases:
     starts = result("hidden-groups/table-starts-fashion-mnist-desk")
     random = [starts.count_found(f"{how}, median, random models") for how in ("hidden, screen", "open")]
     assert random == [7, 6]
@@ -56,10 +56,10 @@ def hidden_starts() -> Phrases:
 
 
 PHRASES: Mapping[str, Callable[[], Phrases]] = {
-    "clusters": hidden_clusters,
-    "liars": hidden_liars,
-    "members": hidden_members,
-    "starts": hidden_starts,
+    "clusters": clusters,
+    "liars": liars,
+    "members": members,
+    "starts": starts,
 }
 
 OTHERS: Mapping[str, Phrases] = {

@@ -17,21 +17,21 @@ def clean(parties: int, byzantine: int, members: int) -> float:
     return math.comb(parties - byzantine, members) / math.comb(parties, members)
 
 
-def share_2a() -> Phrases:
+def figure_2a() -> Phrases:
     three, fifteen = (short(clean(60, 12, m)) for m in (3, 15))
     return (f"(a cluster of 3 is clean with probability {three}, one of 15 with {fifteen})",)
 
 
-def share_2b() -> Phrases:
+def figure_2b() -> Phrases:
     ten, fifteen = (short(60 / m * clean(60, 12, m), 1) for m in (10, 15))
     return (f"(expected number {ten} and {fifteen})",)
 
 
-def share_3a() -> Phrases:
+def figure_3a() -> Phrases:
     return (f"with clusters of 10 ({short(clean(60, 6, 10))} of them clean)",)
 
 
-def share_3b() -> Phrases:
+def figure_3b() -> Phrases:
     curves, step = result("share/3b-desk"), short(clean(60, 30, 4), 3)
     spread = [short(curves.deviation(f"R = {r}", 2)) for r in (1, 10)]
     return (
@@ -42,7 +42,7 @@ def share_3b() -> Phrases:
     )
 
 
-def share_3c() -> Phrases:
+def figure_3c() -> Phrases:
     curves = result("share/3c-desk")
     gained = curves["R = 10"] - curves["R = 2"]
     others = [curves.seeds(f"R = {r}") for r in (2, 5, 10)]
@@ -51,7 +51,7 @@ def share_3c() -> Phrases:
     return ("clearly in two of five seeds", f"From R = 2 on {short(gained, 3)} is gained")
 
 
-def share_4a() -> Phrases:
+def figure_4a() -> Phrases:
     text = result("share/4a-desk")
     least, *others = sorted(text.losses("mean", "no attack"))
     assert min(others) > 0.15
@@ -65,7 +65,7 @@ def share_4a() -> Phrases:
     )
 
 
-def share_4b() -> Phrases:
+def figure_4b() -> Phrases:
     text = result("share/4b-desk")
     assert 0.025 < text["no attack"] - text["mean"] < 0.03
     assert {text[f"m = {m}, published eps"] for m in (3, 5, 10, 15)} == {text["mean"]}
@@ -75,42 +75,42 @@ def share_4b() -> Phrases:
     )
 
 
-def share_5a() -> Phrases:
+def figure_5a() -> Phrases:
     mean = result("share/5a-desk")
     assert f"{100 * (mean['no attack'] - mean['mean']):.1f}" == "0.5"
     return ("Six negated updates of sixty cost the mean half a point",)
 
 
-def share_5d() -> Phrases:
+def figure_5d() -> Phrases:
     three, fifteen = (short(clean(60, 6, m)) for m in (3, 15))
     return (f"a cluster of 3 is clean with probability {three}, one of 15 with {fifteen},",)
 
 
-def share_5f() -> Phrases:
+def figure_5f() -> Phrases:
     three, fifteen = (short(clean(60, 3, m)) for m in (3, 15))
     return (f"({three} of them at m = 3, {fifteen} at m = 15)",)
 
 
-def share_8a() -> Phrases:
+def figure_8a() -> Phrases:
     single = result("share/8a-desk")
     below = single["no SHARE"] - single["SHARE, m = 3, R = 10"]
     return (f"{short(below, 3)} below the trimmed mean alone",)
 
 
-def share_8b() -> Phrases:
+def figure_8b() -> Phrases:
     strict = result("share/8b-desk")
     gained = strict["SHARE, m = 3, R = 10"] - strict["no SHARE, eps = 5"]
     return (f"SHARE rejects some of the poisoned clusters and gains {100 * gained:.1f} points",)
 
 
-def share_9a() -> Phrases:
+def figure_9a() -> Phrases:
     curves = result("share/9a-desk")
     gained = curves["reclustering, R = 10"] - curves["fixed, m = 3"]
     assert f"{100 * gained:.1f}" == "0.5"
     return ("Reclustering ends half a point above fixed clusters of 3",)
 
 
-def share_9b() -> Phrases:
+def figure_9b() -> Phrases:
     fixed = result("share/9b-desk")
     gained = fixed.losses("fixed, m = 3", "reclustering, R = 10")
     half = T_OF_FIVE * stdev(gained) / math.sqrt(len(gained))
@@ -121,20 +121,20 @@ def share_9b() -> Phrases:
 
 
 PHRASES: Mapping[str, Callable[[], Phrases]] = {
-    "2a": share_2a,
-    "2b": share_2b,
-    "3a": share_3a,
-    "3b": share_3b,
-    "3c": share_3c,
-    "4a": share_4a,
-    "4b": share_4b,
-    "5a": share_5a,
-    "5d": share_5d,
-    "5f": share_5f,
-    "8a": share_8a,
-    "8b": share_8b,
-    "9a": share_9a,
-    "9b": share_9b,
+    "2a": figure_2a,
+    "2b": figure_2b,
+    "3a": figure_3a,
+    "3b": figure_3b,
+    "3c": figure_3c,
+    "4a": figure_4a,
+    "4b": figure_4b,
+    "5a": figure_5a,
+    "5d": figure_5d,
+    "5f": figure_5f,
+    "8a": figure_8a,
+    "8b": figure_8b,
+    "9a": figure_9a,
+    "9b": figure_9b,
 }
 
 OTHERS: Mapping[str, Phrases] = {

@@ -8,7 +8,7 @@ from itertools import chain
 from tests.unit.experiments.committed import Phrases, points, result, short, span
 
 
-def weighting_attacks() -> Phrases:
+def attacks() -> Phrases:
     drawn, thirty = result("weighting/figure-A2-mnist-desk"), "truncate to 30 %"
     negated, shifted = (
         span(drawn[f"{attack}, 1, {rule}, passthrough"] for rule in ("mean", "median", "trimmed by weight"))
@@ -47,7 +47,7 @@ def weighting_attacks() -> Phrases:
     )
 
 
-def weighting_clusters() -> Phrases:
+def clusters() -> Phrases:
     of_three, single = (
         result("weighting/figure-clusters-mnist-desk"),
         result("weighting/figure-A1-mnist-desk"),
@@ -68,7 +68,7 @@ def weighting_clusters() -> Phrases:
     )
 
 
-def weighting_honest() -> Phrases:
+def honest() -> Phrases:
     honest = result("weighting/figure-A1-mnist-desk")
     groups = {"mean": ["mean"], "trimmed": ["trimmed by weight", "trimmed by count"], "median": ["median"]}
 
@@ -93,7 +93,7 @@ def weighting_honest() -> Phrases:
     )
 
 
-def weighting_shakespeare() -> Phrases:
+def shakespeare() -> Phrases:
     text = result("weighting/figure-3-shakespeare-desk")
     rules = ("mean", "median", "trimmed by weight", "trimmed by count")
     ignored = [text[f"{rule}, passthrough"] - text[f"{rule}, ignore"] for rule in rules]
@@ -104,7 +104,7 @@ def weighting_shakespeare() -> Phrases:
     )
 
 
-def weighting_shakespeare_attacks() -> Phrases:
+def shakespeare_attacks() -> Phrases:
     text = result("weighting/figure-4-shakespeare-desk")
 
     def of(rule: str, how: str, attack: str = "negation, 1") -> float:
@@ -129,11 +129,11 @@ def weighting_shakespeare_attacks() -> Phrases:
 
 
 PHRASES: Mapping[str, Callable[[], Phrases]] = {
-    "attacks": weighting_attacks,
-    "clusters": weighting_clusters,
-    "honest": weighting_honest,
-    "shakespeare": weighting_shakespeare,
-    "shakespeare-attacks": weighting_shakespeare_attacks,
+    "attacks": attacks,
+    "clusters": clusters,
+    "honest": honest,
+    "shakespeare": shakespeare,
+    "shakespeare-attacks": shakespeare_attacks,
 }
 
 OTHERS: Mapping[str, Phrases] = {
