@@ -19,18 +19,15 @@ from securefl.lab.experiments.record import CellRecord, Record, read_record, rea
 from tests.unit.cli.programs import call, refusal
 from tests.unit.experiments.committed import PAPERS, RESULTS, ROOT, dp, result, short
 
-OLDER = {"br-ifca": ["1a-paper"]}
-"""Results that are to be computed again, by paper."""
-
 
 @pytest.mark.parametrize("paper", papers(PAPERS))
 def test_every_result_has_a_commit_and_is_of_the_present_files(paper: str) -> None:
     known = {(one.item.kind, one.item.number): one for one in exhibits(PAPERS, paper)}
     records = read_records(RESULTS / paper)
     assert records
-    assert [record.stem for record in records if not record.commit] == OLDER.get(paper, [])
+    assert [record.stem for record in records if not record.commit] == []
     outdated = [record for record in records if is_outdated(known[record.kind, record.number], record)]
-    assert [record.stem for record in outdated] == OLDER.get(paper, [])
+    assert [record.stem for record in outdated] == []
 
 
 def test_one_changed_seed_of_a_result_changes_its_page(tmp_path: Path) -> None:
